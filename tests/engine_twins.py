@@ -324,6 +324,9 @@ class Twins(Engine):
     def is_holding(self, direction: DirectionId) -> bool:
         return self._all(("is_holding", direction), lambda _, engine: engine.is_holding(direction))
 
+    def waiting_on(self, direction: DirectionId, sc: int) -> int:
+        return self._all(("waiting_on", direction), lambda _, engine: engine.waiting_on(direction, sc))
+
     def keep(self, token: BufferToken) -> None:
         self._all(self._input("keep", token), lambda _, engine: engine.keep(token))
 

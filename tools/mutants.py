@@ -61,7 +61,7 @@ _EVENTS: Final = (
     "tests/unit/ejfat/test_ejfat_reassembly_law.py",
     "tests/unit/ejfat/test_ejfat_runs.py",
 )
-_CLUSTER: Final = ("tests/unit/opavnic/cluster/protocol",)
+_CLUSTER: Final = ("tests/unit/opavnic/cluster/machines/test_gate.py",)
 
 NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "opavnic/vnic/encap.py": _VNIC,
@@ -101,7 +101,7 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "ejfat/events/stream.py": _EVENTS,
     "ejfat/events/uri.py": ("tests/unit/ejfat/test_ejfat_uri.py",),
     "ejfat/control/epochs/calendar.py": ("tests/unit/ejfat/test_ejfat_calendar.py",),
-    "opavnic/cluster/protocol/streams.py": _CLUSTER,
+    "opavnic/cluster/protocol/frames.py": _CLUSTER,
 }
 """The tests that are nearest to each module."""
 

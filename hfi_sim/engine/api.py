@@ -194,6 +194,10 @@ class Engine(Protocol):
         """Return the current state of the virtual lanes of a direction; None on a link without credits."""
         ...
 
+    def waiting_on(self, direction: DirectionId, sc: int) -> int:
+        """Return the bytes that wait for credits on the VL of a service channel; 0 on a link without credits."""
+        ...
+
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         """Return the counters of each VL of a direction, as of `now`; index: VL.
 

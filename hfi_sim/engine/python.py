@@ -324,6 +324,9 @@ class PythonEngine(Engine):
     def lanes(self, direction: DirectionId) -> LanesStatus | None:
         return self._directions[direction].lanes()
 
+    def waiting_on(self, direction: DirectionId, sc: int) -> int:
+        return self._directions[direction].waiting_on(sc)
+
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         self.handle_timeout(now)
         return self._directions[direction].vl_counters(now)

@@ -199,12 +199,12 @@ class NativeEngine(Engine):
     def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
         self._native.arrive(now, direction, records)
 
-    def open_gate(self, takers: Sequence[Sequence[DirectionId]]) -> _native.Gate | None:
+    def open_gate(self, peers: Sequence[Sequence[tuple[int, int]]]) -> _native.Gate | None:
         """Open the gate of the carrier to other machines; None: there is no carrier, and what leaves is an output.
 
-        Args:  takers: the directions of each that takes packets.
+        Args:  peers: of each other machine, the directions of each link, there and back.
         """
-        return None if self._carrier is None else self._carrier.gate(takers)
+        return None if self._carrier is None else self._carrier.gate(peers)
 
     def keep(self, token: BufferToken) -> None:
         self._native.keep(token)
@@ -243,6 +243,9 @@ class NativeEngine(Engine):
         return LanesStatus(
             tuple(credits_left), tuple(waiting), tuple(occupied), fecn_marked, tuple(blocked), tuple(held)
         )
+
+    def waiting_on(self, direction: DirectionId, sc: int) -> int:
+        return self._native.waiting_on(direction, sc)
 
     def vl_counters(self, now: int, direction: DirectionId) -> tuple[VlCounters, ...]:
         more, rows = self._native.vl_counters(now, direction)

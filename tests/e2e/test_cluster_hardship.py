@@ -33,8 +33,8 @@ PATIENCE_S = 60.0
 pytestmark = pytest.mark.slow
 
 OF_ANOTHER_VERSION = """
-import opavnic.cluster.protocol.messages as messages
-messages.PROTOCOL += 1
+import opavnic.cluster.protocol.frames as frames
+frames.PROTOCOL += 1
 from opavnic.cli.main import main
 raise SystemExit(main())
 """

@@ -45,7 +45,7 @@ from hfi_sim.wire.sa.message import SaHeader
 from hfi_sim.wire.sma import congestion, node, port_info, tables
 from hfi_sim.wire.sma import notice as sm_notice
 from lnet.wire import layouts
-from opavnic.cluster.protocol import messages
+from opavnic.cluster.protocol import frames
 from opavnic.devices import fuse
 from opavnic.kernel import wire as kernel_wire
 from unit.hfi_sim.wire.wire_strategies import field_values
@@ -84,7 +84,7 @@ LAYOUTS: list[Header] = [
     ),
     *(layout for item in vars(layouts).values() if isinstance(item, dict) for layout in item.values()
       if isinstance(layout, Header)),
-    *headers_in(layouts, fuse, abi, messages, kernel_wire, *captures.FORMS.values()),
+    *headers_in(layouts, fuse, abi, frames, kernel_wire, *captures.FORMS.values()),
 ]  # fmt: skip
 ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {
     (RcHeader, "opcode"): list(RcOpcode),

@@ -123,13 +123,6 @@ SOURCES: Final[Mapping[str, tuple[PanelSource, ...]]] = {
             ("what", frozenset({"VXLAN"})),
         ),
     ),
-    "transport": (
-        PanelSource(
-            "runs",
-            ("way", "size", "batch"),
-            (*_PACKETS, ("gbps", "Gbit/s"), ("rtt_us_p50", "round trip, median, us")),
-        ),
-    ),
     "scale": (
         PanelSource(
             "runs",

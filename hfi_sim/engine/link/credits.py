@@ -167,6 +167,10 @@ class Lanes:
         self._wake(now)
         self._stop(now, self._queued.index(max(self._queued)))
 
+    def waiting_on(self, sc: int) -> int:
+        """Return the bytes that wait on the VL of a service channel."""
+        return self._queued[self._vl_of[sc]]
+
     def status(self) -> LanesStatus:
         """Return the current state of the lanes."""
         free = tuple(self._free(vl) for vl in range(self.vls))

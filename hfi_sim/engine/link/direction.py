@@ -318,6 +318,10 @@ class Direction:
         """Return the current state of the virtual lanes; None on a link without credits."""
         return None if self._lanes is None else self._lanes.status()
 
+    def waiting_on(self, sc: int) -> int:
+        """Return the bytes that wait for credits on the VL of a service channel; 0 on a link without credits."""
+        return 0 if self._lanes is None else self._lanes.waiting_on(sc)
+
     def vl_counters(self, now: int) -> tuple[VlCounters, ...]:
         """Return the counters of each VL."""
         waits = [] if self._lanes is None else self._lanes.waits(now)

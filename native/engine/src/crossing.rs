@@ -1,22 +1,23 @@
-//! The format of packets between the engines of two machines: each is a record, the packet followed by a tag.
+//! The frames between the engines of two machines: a head, and packets of one length behind it.
 //!
-//! The tag has 16 bits, big-endian: bit 15: the packet bears no ICRC, and nothing has changed it since it was made; bit 14:
-//! the checksums of the frame inside are known to be right; 13 to 0: switches that the packet has visited.
+//! The tag in the head says what the packets do not. Bit 15: they bear no ICRC, and nothing has changed them since they
+//! were made; bit 14: the checksums of the frames inside are known to be right; 13 to 0: switches that they have visited.
 
 use offload::segment::Origin;
 
 use wire::{L4_ETHERNET, TRAILER, VNIC_HEADER, is_multicast, l4};
 
 use crate::burst::Burst;
-use crate::packet::{Own, Packet, Packets, becn, dlid, fecn};
+use crate::packet::{Own, Packet, Packets, becn, dlid, fecn, sc};
 
+/// Bytes of the tag behind a packet that Python passes on.
 pub const TAG: usize = 2;
 const UNSEALED: u16 = 1 << 15;
 const SUMMED: u16 = 1 << 14;
 const MAX_HOPS: u16 = SUMMED - 1;
 
 /// Return the tag of a packet that has visited `hops` switches; more than 16383 are as many.
-pub fn tag_of(packet: &Packet, hops: u32) -> [u8; TAG] {
+pub fn tag_of(packet: &Packet, hops: u32) -> u16 {
     let mut tag = hops.min(u32::from(MAX_HOPS)) as u16;
     if !packet.is_sealed() {
         tag |= UNSEALED;
@@ -24,90 +25,142 @@ pub fn tag_of(packet: &Packet, hops: u32) -> [u8; TAG] {
     if packet.origin() != Origin::Unknown {
         tag |= SUMMED;
     }
-    tag.to_be_bytes()
+    tag
 }
 
-/// Packets of one message, at most.
+/// Bytes of the head of a frame.
+pub const HEAD: usize = 12;
+/// Packets of a frame, at most.
 pub const MOST_PACKETS: usize = 1 << 12;
-/// Bytes of a record, at most: a 16B packet, whose length field counts 11 bits of quad words, and its tag.
-pub const MOST_RECORD: usize = 2047 * 8 + TAG;
+/// Bytes of a packet, at most: its length field counts 11 bits of quad words.
+pub const MOST_PACKET: usize = 2047 * 8;
+/// Bytes behind the head of a frame, at most.
+pub const MOST_BODY: usize = 1 << 17;
 
-/// Return the bytes that packets take in a message.
-///
-/// The body of a message has the number of its records and the length of each, as 16 bits, big-endian, then the records.
-/// The readable reference is opavnic/cluster/protocol/messages.py.
-pub fn packed_len(packets: usize, record_bytes: usize) -> usize {
-    2 + 2 * packets + record_bytes
-}
-
-/// Return the bytes of the records of packets.
-pub fn record_bytes(burst: &Burst) -> usize {
-    burst.bytes() + TAG * burst.count() as usize
-}
-
-/// Write the body of a message with these packets; `body` has its length.
-pub fn pack<'a>(bursts: impl Iterator<Item = &'a Burst> + Clone, body: &mut [u8]) {
-    let count: u32 = bursts.clone().map(|burst| burst.count()).sum();
-    let (head, rest) = body.split_at_mut(2);
-    head.copy_from_slice(&(count as u16).to_be_bytes());
-    let (lengths, mut records) = rest.split_at_mut(2 * count as usize);
-    let mut lengths = lengths.chunks_exact_mut(2);
-    for burst in bursts {
-        let tag = tag_of(&burst.packet, burst.hops());
-        let len = burst.packet.len() + TAG;
-        for packet in burst.packets() {
-            lengths.next().expect("one for each").copy_from_slice(&(len as u16).to_be_bytes());
-            let (record, further) = records.split_at_mut(len);
-            record[..packet.len()].copy_from_slice(packet);
-            record[packet.len()..].copy_from_slice(&tag);
-            records = further;
-        }
-    }
-}
-
-/// The records of a message, whose lengths fit.
+/// What a frame says. The numbers are those of opavnic/cluster/protocol/frames.py, the readable reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Records<'a> {
-    lengths: &'a [u8],
-    records: &'a [u8],
+pub enum Kind {
+    /// Packets of one length and one tag, in order.
+    Packets = 1,
+    /// How many packets of a link have arrived, as 64 bits.
+    Received = 2,
+    /// Send no more packets of a service channel.
+    Pause = 3,
+    /// Send them again.
+    Resume = 4,
 }
 
-impl<'a> Records<'a> {
-    /// Parse the body of a message from any bytes; None: malformed.
-    pub fn parse(body: &'a [u8]) -> Option<Self> {
-        let (count, rest) = body.split_first_chunk::<2>()?;
-        let count = usize::from(u16::from_be_bytes(*count));
-        if !(1..=MOST_PACKETS).contains(&count) || rest.len() < 2 * count {
-            return None;
+/// The head of a frame, all of it big-endian: kind, service channel, count, link, size, tag. `count` times `size` bytes
+/// follow it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub kind: Kind,
+    pub sc: u8,
+    pub count: u16,
+    /// The number of a link between the two machines.
+    pub link: u32,
+    pub size: u16,
+    pub tag: u16,
+}
+
+impl Head {
+    /// The head of a frame that has nothing behind it.
+    pub fn alone(kind: Kind, link: u32, sc: u8) -> Self {
+        Head { kind, sc, count: 0, link, size: 0, tag: 0 }
+    }
+
+    pub fn build(&self) -> [u8; HEAD] {
+        let mut head = [0; HEAD];
+        head[0] = self.kind as u8;
+        head[1] = self.sc;
+        head[2..4].copy_from_slice(&self.count.to_be_bytes());
+        head[4..8].copy_from_slice(&self.link.to_be_bytes());
+        head[8..10].copy_from_slice(&self.size.to_be_bytes());
+        head[10..].copy_from_slice(&self.tag.to_be_bytes());
+        head
+    }
+
+    /// Bytes behind it.
+    pub fn body(&self) -> usize {
+        usize::from(self.count) * usize::from(self.size)
+    }
+
+    /// Whether the sizes are those of its kind.
+    fn fits(&self) -> bool {
+        match self.kind {
+            Kind::Packets => {
+                (1..=MOST_PACKETS).contains(&self.count.into())
+                    && (1..=MOST_PACKET).contains(&self.size.into())
+                    && self.body() <= MOST_BODY
+            }
+            Kind::Received => (self.count, self.size) == (1, 8),
+            Kind::Pause | Kind::Resume => (self.count, self.size) == (0, 0),
         }
-        let (lengths, records) = rest.split_at(2 * count);
-        let found = Records { lengths, records };
-        let fits = found.each_len().all(|len| (1..=MOST_RECORD).contains(&len));
-        (fits && found.each_len().sum::<usize>() == records.len()).then_some(found)
+    }
+}
+
+/// Bytes that are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+/// A frame between two machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    pub head: Head,
+    pub body: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// Parse the frame that any bytes begin with; None: they end before it does.
+    pub fn first(bytes: &'a [u8]) -> Result<Option<Self>, Malformed> {
+        let Some((head, rest)) = bytes.split_first_chunk::<HEAD>() else { return Ok(None) };
+        let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let kind = match head[0] {
+            1 => Kind::Packets,
+            2 => Kind::Received,
+            3 => Kind::Pause,
+            4 => Kind::Resume,
+            _ => return Err(Malformed),
+        };
+        let link = u32::from_be_bytes([head[4], head[5], head[6], head[7]]);
+        let head = Head { kind, sc: head[1], count: short(2), link, size: short(8), tag: short(10) };
+        if !head.fits() {
+            return Err(Malformed);
+        }
+        Ok(rest.get(..head.body()).map(|body| Frame { head, body }))
     }
 
-    fn each_len(&self) -> impl Iterator<Item = usize> + use<'a> {
-        self.lengths.chunks_exact(2).map(|len| usize::from(u16::from_be_bytes([len[0], len[1]])))
+    /// All of its bytes.
+    pub fn len(&self) -> usize {
+        HEAD + self.body.len()
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.lengths.len() / 2
+    /// Whether it has none, which no frame has.
+    pub fn is_empty(&self) -> bool {
+        false
     }
 
-    /// The bytes of all records.
-    pub fn size(&self) -> usize {
-        self.records.len()
+    /// Its packets.
+    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let tag = self.head.tag;
+        self.body.chunks_exact(usize::from(self.head.size).max(1)).map(move |bytes| Record { bytes, tag })
     }
 
-    /// Each record.
-    pub fn iter(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
-        let mut rest = self.records;
-        self.each_len().map(move |len| {
-            let (record, further) = rest.split_at(len);
-            rest = further;
-            Record::of(record)
-        })
+    /// The number that it tells.
+    pub fn number(&self) -> u64 {
+        self.body.try_into().map_or(0, u64::from_be_bytes)
+    }
+}
+
+/// Return the head of the frame of packets that go over a link.
+pub fn head_of(link: u32, burst: &Burst) -> Head {
+    Head {
+        kind: Kind::Packets,
+        sc: sc(&burst.packet) as u8,
+        count: burst.count() as u16,
+        link,
+        size: burst.packet.len() as u16,
+        tag: tag_of(&burst.packet, burst.hops()),
     }
 }
 

@@ -1,10 +1,10 @@
-//! Packets go from one engine to another as the body of a message, together where they can be: what arrives and what is
-//! counted is the same as for packets that go one by one. Anything else that a member sends is refused.
+//! Packets go from one engine to another in frames, together where they can be: what arrives and what is counted is the
+//! same as for packets that go one by one. Anything else that a member sends is refused.
 
 use engine::api::{Counted, Engine};
 use engine::burst::Burst;
 use engine::config::{End, PortState, SwitchPortConfig};
-use engine::crossing::{MOST_PACKETS, MOST_RECORD, Records, pack, packed_len, record_bytes};
+use engine::crossing::{Frame, HEAD, Head, Kind, MOST_BODY, MOST_PACKET, MOST_PACKETS, Malformed, head_of};
 use engine::outputs::Output;
 use engine::random::Stream;
 use engine::testing::line::FAST;
@@ -70,11 +70,34 @@ fn left(engine: &mut Engine) -> Vec<Burst> {
     taken.collect()
 }
 
-fn body(bursts: &[Burst]) -> Vec<u8> {
-    let count = bursts.iter().map(|burst| burst.count() as usize).sum();
-    let mut body = vec![0xa5; packed_len(count, bursts.iter().map(record_bytes).sum())];
-    pack(bursts.iter(), &mut body);
-    body
+/// Return the frames of bursts: those that follow each other and are alike are one frame.
+fn packed(bursts: &[Burst]) -> Vec<u8> {
+    let mut heads: Vec<(Head, Vec<u8>)> = Vec::new();
+    for burst in bursts {
+        let (head, packets) = (head_of(0, burst), burst.packets().flatten().copied().collect::<Vec<_>>());
+        match heads.last_mut() {
+            Some((last, body))
+                if (Head { count: last.count, ..head }) == *last
+                    && body.len() + packets.len() <= MOST_BODY =>
+            {
+                last.count += head.count;
+                body.extend(packets);
+            }
+            _ => heads.push((head, packets)),
+        }
+    }
+    heads.into_iter().flat_map(|(head, body)| [head.build().to_vec(), body].concat()).collect()
+}
+
+/// Return the frames in some bytes, which are whole.
+fn unpacked(mut bytes: &[u8]) -> Vec<Frame<'_>> {
+    let mut frames = Vec::new();
+    while let Some(frame) = Frame::first(bytes).expect("as it was packed") {
+        bytes = &bytes[frame.len()..];
+        frames.push(frame);
+    }
+    assert!(bytes.is_empty());
+    frames
 }
 
 fn bytes(bursts: &[Burst]) -> Vec<Vec<u8>> {
@@ -82,13 +105,16 @@ fn bytes(bursts: &[Burst]) -> Vec<Vec<u8>> {
 }
 
 /// Let what another engine has sent enter, as the bursts it came in or one by one.
-fn cross(engine: &mut Engine, now: u64, records: &Records<'_>, together: bool) {
-    if together {
-        return engine.cross_all(now, ARRIVES, records);
-    }
-    for record in records.iter() {
-        let packet = record.packet(engine.packets());
-        engine.cross(now, ARRIVES, packet, record.hops());
+fn cross(engine: &mut Engine, now: u64, frames: &[Frame<'_>], together: bool) {
+    for frame in frames {
+        if together {
+            engine.cross_all(now, ARRIVES, frame);
+            continue;
+        }
+        for record in frame.records() {
+            let packet = record.packet(engine.packets());
+            engine.cross(now, ARRIVES, packet, record.hops());
+        }
     }
 }
 
@@ -106,10 +132,11 @@ fn carried(seed: u64, together: bool) -> (Vec<Vec<u8>>, Vec<Counted>, usize) {
         near.engine.handle_timeout(near.now);
         let bursts = left(&mut near.engine);
         longest = bursts.iter().map(|burst| burst.count() as usize).max().unwrap_or(0).max(longest);
-        let body = body(&bursts);
-        let records = Records::parse(&body).expect("as it was packed");
-        assert_eq!(records.iter().map(|one| one.bytes.to_vec()).collect::<Vec<_>>(), bytes(&bursts));
-        cross(&mut far.engine, far.now, &records, together);
+        let packed = packed(&bursts);
+        let frames = unpacked(&packed);
+        let records = frames.iter().flat_map(Frame::records);
+        assert_eq!(records.map(|one| one.bytes.to_vec()).collect::<Vec<_>>(), bytes(&bursts));
+        cross(&mut far.engine, far.now, &frames, together);
         far.settle(&mut host);
     }
     let mut counted = near.counted();
@@ -145,7 +172,7 @@ fn send_from(seq: u32, segments: usize) -> (VnetHeader, Vec<u8>) {
 }
 
 #[test]
-fn sends_in_one_message_are_merged_only_where_one_continues_the_other() {
+fn sends_in_one_frame_are_merged_only_where_one_continues_the_other() {
     let mut near = half([1, 3]);
     near.engine.let_bursts_depart(true);
     // what was sent later, what had been lost, and what continues it
@@ -155,13 +182,13 @@ fn sends_in_one_message_are_merged_only_where_one_continues_the_other() {
     }
     near.now += 1_000_000;
     near.engine.handle_timeout(near.now);
-    let body = body(&left(&mut near.engine));
-    let records = Records::parse(&body).expect("as it was packed");
-    assert_eq!(records.count(), 11);
+    let packed = packed(&left(&mut near.engine));
+    let frames = unpacked(&packed);
+    assert_eq!(frames.iter().map(|frame| frame.head.count).collect::<Vec<_>>(), [11]);
     let mut written = Vec::new();
     for together in [false, true] {
         let (mut far, mut host) = (half([3, 2]), Kept::default());
-        cross(&mut far.engine, far.now, &records, together);
+        cross(&mut far.engine, far.now, &frames, together);
         far.settle(&mut host);
         written.push(host.frames);
     }
@@ -172,27 +199,45 @@ fn sends_in_one_message_are_merged_only_where_one_continues_the_other() {
 }
 
 #[test]
-fn body_whose_lengths_do_not_fit_is_none() {
-    let body = |lengths: &[u16], records: usize| {
-        let numbers = std::iter::once(lengths.len() as u16).chain(lengths.iter().copied());
-        numbers.flat_map(u16::to_be_bytes).chain(std::iter::repeat_n(7, records)).collect::<Vec<u8>>()
+fn head_whose_sizes_are_not_those_of_its_kind_is_malformed() {
+    let frame = |kind: u8, count: usize, size: usize| {
+        let head = Head { count: count as u16, size: size as u16, ..Head::alone(Kind::Packets, 7, 3) };
+        let mut bytes = head.build().to_vec();
+        bytes[0] = kind;
+        bytes.resize(HEAD + count * size, 7);
+        bytes
     };
-    let count = |body: &[u8]| Records::parse(body).map(|records| records.count());
-    assert_eq!(count(&body(&[3, 1], 4)), Some(2));
-    for (lengths, records) in [(&[3, 1][..], 3), (&[3, 1], 5), (&[0, 4], 4), (&[], 0), (&[4], 0)] {
-        assert_eq!(count(&body(lengths, records)), None);
+    for (kind, count, size) in
+        [(1, 2, 3), (1, 1, MOST_PACKET), (1, MOST_PACKETS, 1), (2, 1, 8), (3, 0, 0), (4, 0, 0)]
+    {
+        let bytes = frame(kind, count, size);
+        let found = Frame::first(&bytes).unwrap().unwrap();
+        assert_eq!((found.head.kind as u8, found.head.link, found.head.sc), (kind, 7, 3));
+        assert_eq!((found.len(), found.body.len()), (bytes.len(), count * size));
+        for len in 0..bytes.len().min(40) {
+            assert_eq!(Frame::first(&bytes[..len]), Ok(None));
+        }
     }
-    let longest = MOST_RECORD as u16;
-    assert_eq!(count(&body(&[longest], MOST_RECORD)), Some(1));
-    assert_eq!(count(&body(&[longest + 1], MOST_RECORD + 1)), None);
-    assert_eq!(count(&body(&vec![1; MOST_PACKETS + 1], MOST_PACKETS + 1)), None);
-    for len in 0..8 {
-        assert_eq!(count(&vec![0xff; len]), None);
+    let too_long = MOST_BODY / 9000 + 1;
+    for (kind, count, size) in [
+        (0, 1, 1),
+        (5, 1, 1),
+        (1, 0, 9),
+        (1, 9, 0),
+        (1, 1, MOST_PACKET + 1),
+        (1, MOST_PACKETS + 1, 1),
+        (1, too_long, 9000),
+        (2, 1, 7),
+        (2, 2, 8),
+        (3, 1, 1),
+        (4, 1, 0),
+    ] {
+        assert_eq!(Frame::first(&frame(kind, count, size)), Err(Malformed), "{kind} {count} {size}");
     }
 }
 
 #[test]
-fn damaged_bodies_are_refused_or_counted_packet_by_packet() {
+fn damaged_frames_are_refused_or_counted_packet_by_packet() {
     let mut stream = Stream::new(7);
     let mut near = half([1, 3]);
     near.engine.let_bursts_depart(true);
@@ -202,7 +247,7 @@ fn damaged_bodies_are_refused_or_counted_packet_by_packet() {
     near.send(0, &header, &to_there);
     near.now += 1_000_000;
     near.engine.handle_timeout(near.now);
-    let good = body(&left(&mut near.engine));
+    let good = packed(&left(&mut near.engine));
     for _ in 0..400 {
         let (mut bad, mut far, mut host) = (good.clone(), half([3, 2]), Kept::default());
         for _ in 0..=stream.word() % 4 {
@@ -212,10 +257,14 @@ fn damaged_bodies_are_refused_or_counted_packet_by_packet() {
             bad[at] = stream.word() as u8;
         }
         bad.truncate(bad.len() - (stream.word() % 20) as usize / 19);
-        if let Some(records) = Records::parse(&bad) {
-            far.engine.cross_all(far.now, ARRIVES, &records);
-            far.settle(&mut host);
-            far.counted();
+        let mut rest = &bad[..];
+        while let Ok(Some(frame)) = Frame::first(rest) {
+            rest = &rest[frame.len()..];
+            if frame.head.kind == Kind::Packets {
+                far.engine.cross_all(far.now, ARRIVES, &frame);
+                far.settle(&mut host);
+                far.counted();
+            }
         }
     }
 }

@@ -104,9 +104,9 @@ impl Carrier {
     }
 
     /// Open the gate to other machines: packets for them are taken from it, no longer from the engine's outputs.
-    /// `takers`: the directions of each taker.
-    fn gate(&self, py: Python<'_>, takers: Vec<Vec<u32>>) -> PyResult<Gate> {
-        Gate::open(py, Arc::clone(&self.shared), &takers)
+    /// `peers`: of each other machine, the directions of each link, there and back.
+    fn gate(&self, py: Python<'_>, peers: Vec<Vec<(u32, u32)>>) -> PyResult<Gate> {
+        Gate::open(py, Arc::clone(&self.shared), peers)
     }
 
     /// Start threads that drive the carrier in real time; until then its callers drive it.

@@ -478,6 +478,12 @@ impl FabricEngine {
         Ok(is_holding)
     }
 
+    /// Bytes that wait for credits on the VL of a service channel.
+    fn waiting_on(&mut self, py: Python<'_>, direction: u32, sc: u32) -> PyResult<u64> {
+        self.direction(direction)?;
+        Ok(self.look(py, |engine| engine.waiting_on(direction, sc % 32)))
+    }
+
     fn lanes(&mut self, py: Python<'_>, direction: u32) -> PyResult<Option<LaneStatus>> {
         self.direction(direction)?;
         let lanes = self.look(py, |engine| engine.lanes(direction));

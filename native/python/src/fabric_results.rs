@@ -97,7 +97,7 @@ impl Outputs {
                 let (tag, packet) = (tag_of(&burst.packet, burst.hops()), burst.packet);
                 let record = PyBytes::new_with(py, packet.len() + TAG, |record| {
                     record[..packet.len()].copy_from_slice(&packet);
-                    record[packet.len()..].copy_from_slice(&tag);
+                    record[packet.len()..].copy_from_slice(&tag.to_be_bytes());
                     Ok(())
                 })?;
                 packets.recycle(packet);

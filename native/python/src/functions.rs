@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use engine::burst::Burst;
-use engine::crossing::Records;
+use engine::crossing::Frame;
 use engine::link::capture;
 use engine::outputs::Output;
 use engine::testing::line::{Line, PAYLOAD};
@@ -97,12 +97,15 @@ pub fn measure_line(py: Python<'_>, switches: u32, seconds: f64) -> PyResult<f64
     }))
 }
 
-/// Return how many packets there are in the body of a message, which begins at `begin`, and their bytes; None: it is no
-/// body. The reference is opavnic/cluster/protocol/messages.py.
+/// Kind, service channel, count, link, size and tag of a frame.
+type FrameHead = (u8, u8, u16, u32, u16, u16);
+
+/// Return what the frame that some bytes begin with says: kind, service channel, count, link, size, tag; None: they end
+/// before it does. The reference is opavnic/cluster/protocol/frames.py.
 #[pyfunction]
-pub fn body_size(message: &[u8], begin: usize) -> Option<(usize, usize)> {
-    let records = message.get(begin..).and_then(Records::parse)?;
-    Some((records.count(), records.size()))
+pub fn first_frame(bytes: &[u8]) -> PyResult<Option<FrameHead>> {
+    let frame = Frame::first(bytes).map_err(|_| PyValueError::new_err("these bytes are no frame"))?;
+    Ok(frame.map(|Frame { head, .. }| (head.kind as u8, head.sc, head.count, head.link, head.size, head.tag)))
 }
 
 /// Return how far whole enhanced packet blocks reach from `at` on, which have at most `room` bytes, and how many these

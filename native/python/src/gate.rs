@@ -1,150 +1,145 @@
-//! The gate of a carrier to other machines: packets leave and arrive as bodies of messages. Any thread may use it while
-//! another one uses the engine.
+//! The gate of a carrier to other machines: packets leave and arrive by native threads, and never become Python objects.
 
+use std::os::fd::RawFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::crossing::{Records, pack, packed_len, record_bytes};
+use cluster::connection::{Connection, Credentials};
+use cluster::link::Link;
+use cluster::peer::Peer;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tap::Signal;
-use tap::carrier::Carrier;
 use tap::shared::Shared;
 
-use crate::fabric_engine::known;
+/// The files of the CA, of the certificate and of its key, and whether this machine has accepted the connection.
+type Files = (PathBuf, PathBuf, PathBuf, bool);
+/// Packets sent, reported, received, and bytes received.
+type Counts = (u64, u64, u64, u64);
 
-/// The message, its packets, and the bytes of their records.
-type Taken<'py> = (Bound<'py, PyBytes>, u32, usize);
+/// A connection to another machine, before a gate carries packets over it.
+#[pyclass(frozen)]
+pub struct MachineConnection(Arc<Connection>);
 
-/// Messages up to this many bytes are written without releasing the GIL, which would take longer.
-const SHORT: usize = 4096;
+#[pymethods]
+impl MachineConnection {
+    /// Take over a connected socket, and shake hands where there are credentials. It blocks.
+    #[new]
+    #[pyo3(signature = (fd, files=None))]
+    fn new(py: Python<'_>, fd: RawFd, files: Option<Files>) -> PyResult<Self> {
+        let socket = tap::duplicate(fd)?;
+        let opened = py.detach(|| {
+            let credentials = files.as_ref().map(|(ca, certificate, key, accepts)| Credentials {
+                ca,
+                certificate,
+                key,
+                accepts: *accepts,
+            });
+            Connection::open(socket, credentials)
+        });
+        Ok(MachineConnection(Arc::new(opened?)))
+    }
+
+    /// The certificate of the other machine, in DER.
+    #[getter]
+    fn certificate<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        self.0.certificate().map(|der| PyBytes::new(py, &der))
+    }
+
+    /// Read so many bytes. It blocks.
+    fn read<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| self.0.read_exactly(count))?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Write all bytes. It blocks.
+    fn write(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
+        Ok(py.detach(|| self.0.write(&mut [std::io::IoSlice::new(bytes)]))?)
+    }
+}
 
 #[pyclass(frozen)]
 pub struct Gate {
     shared: Arc<Shared>,
+    peers: Vec<Peer>,
 }
 
 impl Gate {
-    /// Open the gate of a carrier: packets that leave are no outputs any more. `takers`: the directions of each taker.
-    pub fn open(py: Python<'_>, shared: Arc<Shared>, takers: &[Vec<u32>]) -> PyResult<Self> {
-        py.detach(|| -> std::io::Result<()> {
-            shared.departures.open(takers)?;
+    /// Open the gate of a carrier: packets that leave are no outputs any more. `peers`: of each other machine, the
+    /// directions of each link, there and back.
+    pub fn open(py: Python<'_>, shared: Arc<Shared>, peers: Vec<Vec<(u32, u32)>>) -> PyResult<Self> {
+        let peers = py.detach(|| -> std::io::Result<_> {
+            let leaving: Vec<Vec<_>> =
+                peers.iter().map(|links| links.iter().map(|(leaves, _)| *leaves).collect()).collect();
+            shared.departures.open(&leaving)?;
             shared.each(|carrier| carrier.engine.let_bursts_depart(true));
-            Ok(())
+            let peer = |(taker, links): (usize, Vec<(u32, u32)>)| {
+                let links = links.into_iter().map(|(leaves, arrives)| Link::new(leaves, arrives));
+                Peer::new(Arc::clone(&shared), taker, links.collect())
+            };
+            peers.into_iter().enumerate().map(peer).collect()
         })?;
-        Ok(Gate { shared })
+        Ok(Gate { shared, peers })
     }
 
-    fn signal(&self, taker: usize) -> PyResult<&Signal> {
-        self.shared
-            .departures
-            .signal(taker)
-            .ok_or_else(|| PyIndexError::new_err(format!("there is no taker {taker}")))
+    fn peer(&self, peer: usize) -> PyResult<&Peer> {
+        self.peers.get(peer).ok_or_else(|| PyIndexError::new_err(format!("there is no machine {peer}")))
     }
 }
 
 #[pymethods]
 impl Gate {
-    /// Wait for packets for a taker, or for `wake`; return False after the timeout in seconds (None: no timeout).
-    #[pyo3(signature = (taker, timeout_s=None))]
-    fn wait(&self, py: Python<'_>, taker: usize, timeout_s: Option<f64>) -> PyResult<bool> {
-        let signal = self.signal(taker)?;
-        let timeout_ms = timeout_s.map_or(-1, |timeout| (timeout * 1e3).ceil().clamp(0.0, 1e9) as i32);
-        Ok(py.detach(|| signal.wait(timeout_ms)))
+    /// Carry packets to and from a machine over a connection. `reported`: how many it has received of each link.
+    fn connect(
+        &self,
+        py: Python<'_>,
+        peer: usize,
+        connection: &MachineConnection,
+        reported: Vec<u64>,
+    ) -> PyResult<()> {
+        let (peer, connection) = (self.peer(peer)?, Arc::clone(&connection.0));
+        Ok(py.detach(|| peer.connect(connection, &reported))?)
     }
 
-    fn wake(&self, taker: usize) -> PyResult<()> {
-        self.signal(taker)?.raise();
+    /// End the connection to a machine: nothing arrives any more.
+    fn disconnect(&self, py: Python<'_>, peer: usize) -> PyResult<()> {
+        let peer = self.peer(peer)?;
+        py.detach(|| peer.disconnect());
         Ok(())
     }
 
-    fn waiting(&self, taker: usize) -> Vec<(u32, u32)> {
-        self.shared.departures.waiting(taker)
+    /// Count from 0 again what goes to and from a machine.
+    fn begin(&self, peer: usize) -> PyResult<()> {
+        self.peer(peer)?.begin();
+        Ok(())
     }
 
-    /// Take packets of a service channel, within limits of packets and record bytes, as a message that begins with
-    /// `head`.
-    fn take<'py>(
-        &self,
-        py: Python<'py>,
-        now: u64,
-        lane: (u32, u32),
-        head: &[u8],
-        packets: u32,
-        size: usize,
-    ) -> PyResult<Option<Taken<'py>>> {
-        let departures = &self.shared.departures;
-        let (direction, sc) = lane;
-        let most = packets.min(engine::crossing::MOST_PACKETS as u32);
-        // only references are moved: releasing and taking the GIL would take longer
-        let Some(taken) = departures.take(direction, sc, most, size) else { return Ok(None) };
-        let count: u32 = taken.iter().map(|one| one.burst.count()).sum();
-        if count == 0 {
-            return Ok(Some((PyBytes::new(py, b""), 0, 0)));
-        }
-        let bytes: usize = taken.iter().map(|one| record_bytes(&one.burst)).sum();
-        let len = head.len() + packed_len(count as usize, bytes);
-        let message = PyBytes::new_with(py, len, |message| {
-            let (before, body) = message.split_at_mut(head.len());
-            before.copy_from_slice(head);
-            let mut fill = || pack(taken.iter().map(|one| &one.burst), body);
-            if len <= SHORT {
-                fill()
-            } else {
-                py.detach(fill)
-            }
-            Ok(())
-        })?;
-        let tokens: Vec<_> = taken.iter().filter_map(|one| one.token).collect();
-        departures.spend(taken);
-        if !tokens.is_empty() {
-            py.detach(|| self.release(now, &tokens));
-        }
-        Ok(Some((message, count, bytes)))
+    /// Readable when the connection to a machine has ended.
+    fn ended_fd(&self, peer: usize) -> PyResult<RawFd> {
+        Ok(self.peer(peer)?.ended().fd())
     }
 
-    /// Receive the packets of a message whose body begins at `begin`; return their number, or None: malformed body.
-    ///
-    /// The calling thread carries them to the hosts of this machine: that takes less time than waking another thread.
-    fn arrive(
-        &self,
-        py: Python<'_>,
-        now: u64,
-        direction: u32,
-        message: &[u8],
-        begin: usize,
-    ) -> PyResult<Option<usize>> {
-        let Some(records) = message.get(begin..).and_then(Records::parse) else { return Ok(None) };
-        py.detach(|| {
-            let shared = &self.shared;
-            let enter = |carrier: &mut Carrier, now| {
-                known("directions", direction, carrier.engine.directions())?;
-                carrier.engine.cross_all(now, direction, &records);
-                Ok(Some(records.count()))
-            };
-            shared.carry(0, now, enter)
-        })
+    /// Of each link to a machine, the packets since `begin`.
+    fn crossed(&self, peer: usize) -> PyResult<Vec<Counts>> {
+        let crossed = self.peer(peer)?.links().iter().map(Link::crossed);
+        Ok(crossed.map(|it| (it.sent, it.reported, it.received, it.received_bytes)).collect())
     }
 
     /// Drop the packets that wait in a direction as lost, because its machine has left.
     fn forget(&self, py: Python<'_>, now: u64, direction: u32) {
-        py.detach(|| self.release(now, &self.shared.departures.forget(direction)));
+        py.detach(|| {
+            let tokens = self.shared.departures.forget(direction);
+            if !tokens.is_empty() {
+                self.shared.input(0, now, |carrier, now| {
+                    tokens.iter().for_each(|token| _ = carrier.engine.release(now, *token));
+                });
+            }
+        });
     }
 
     /// Packets and bytes that left, overflows, lost packets, and packets that wait.
     fn counts(&self, direction: u32) -> (u64, u64, u64, u64, u64) {
         let counts = self.shared.departures.counts(direction);
         (counts.packets, counts.bytes, counts.overflows, counts.forgotten, counts.waiting)
-    }
-}
-
-impl Gate {
-    /// Give back the room that packets occupied at the end of a link with credits.
-    fn release(&self, now: u64, tokens: &[u64]) {
-        if !tokens.is_empty() {
-            self.shared.input(0, now, |carrier, now| {
-                tokens.iter().for_each(|token| _ = carrier.engine.release(now, *token));
-            });
-        }
     }
 }

@@ -24,9 +24,11 @@ mod _native {
     #[pymodule_export]
     use crate::fabric_engine::FabricEngine;
     #[pymodule_export]
-    use crate::functions::{body_size, check, flow_hash, icrc, measure_line, packet_blocks, relay, segment};
+    use crate::functions::{
+        check, first_frame, flow_hash, icrc, measure_line, packet_blocks, relay, segment,
+    };
     #[pymodule_export]
-    use crate::gate::Gate;
+    use crate::gate::{Gate, MachineConnection};
     #[pymodule_export]
     use crate::load_balancer::{EjfatPipeline, EjfatPort, EjfatReflector};
     #[pymodule_export]

@@ -1,15 +1,14 @@
 //! Packets for other machines of a cluster: they have reached the end of the local half of a link. Each remote machine
-//! has a taker, a thread that takes as many packets as fit a message, in order within a direction and service channel. A
-//! machine that accepts no packets blocks its own taker only.
+//! has a taker, a thread that takes packets, in order within a direction and service channel. A machine that accepts no
+//! packets blocks its own taker only, and one that pauses a service channel only that.
 //!
 //! Under the lock only references to packets are moved; bytes are copied outside the lock.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use engine::burst::Burst;
-use engine::crossing::{TAG, record_bytes};
 use engine::outputs::{BufferToken, DirectionId};
 use engine::packet::{Packet, Packets, sc};
 
@@ -17,6 +16,9 @@ use crate::Signal;
 
 /// The most bytes that wait in one direction. Further packets are dropped; links with credits have their own limit.
 const MOST_BYTES: usize = 8 << 20;
+
+/// Sends what waits for a taker; returns whether its thread need not.
+pub type Offer = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// Packets that wait for their taker.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct End {
     taker: usize,
     /// By service channel.
     lanes: BTreeMap<u32, VecDeque<Departure>>,
+    /// Service channels that the remote machine has paused.
+    paused: BTreeSet<u32>,
     waiting_bytes: usize,
     counts: Counts,
 }
@@ -49,6 +53,8 @@ struct End {
 #[derive(Default)]
 struct Waiting {
     ends: BTreeMap<DirectionId, End>,
+    /// By taker: the directions in which packets wait.
+    full: Vec<BTreeSet<DirectionId>>,
     /// Takers that have been notified of packets, or will be by `tell`.
     told: Vec<bool>,
     /// Takers that `tell` will notify.
@@ -61,8 +67,9 @@ struct Waiting {
 #[derive(Default)]
 pub struct Departures {
     waiting: Mutex<Waiting>,
-    /// The signal of each taker: readable when packets wait that it has not been notified of. Unset until `open`.
-    signals: OnceLock<Vec<Signal>>,
+    /// The signal of each taker: readable when packets wait that it has not been notified of; and what may send instead
+    /// of it. Unset until `open`.
+    takers: OnceLock<Vec<(Signal, OnceLock<Offer>)>>,
     /// Whether `tell` has a taker to notify.
     is_untold: AtomicBool,
 }
@@ -70,11 +77,13 @@ pub struct Departures {
 impl Departures {
     /// Keep packets from now on, with one taker for each list of directions; later calls have no effect.
     pub fn open(&self, takers: &[Vec<DirectionId>]) -> std::io::Result<()> {
-        let signals = takers.iter().map(|_| Signal::new()).collect::<std::io::Result<Vec<_>>>()?;
+        let signal = |_| Signal::new().map(|signal| (signal, OnceLock::new()));
+        let signals = takers.iter().map(signal).collect::<std::io::Result<Vec<_>>>()?;
         // no packet is pushed before the takers are set up
         let mut waiting = self.lock();
-        if self.signals.set(signals).is_ok() {
+        if self.takers.set(signals).is_ok() {
             waiting.told = vec![false; takers.len()];
+            waiting.full = vec![BTreeSet::new(); takers.len()];
             for (taker, directions) in takers.iter().enumerate() {
                 for direction in directions {
                     waiting.ends.entry(*direction).or_default().taker = taker;
@@ -87,12 +96,19 @@ impl Departures {
     /// Whether packets are kept here; if not, they are passed to Python.
     #[inline]
     pub fn is_open(&self) -> bool {
-        self.signals.get().is_some()
+        self.takers.get().is_some()
     }
 
     /// The signal of a taker, if there is one.
     pub fn signal(&self, taker: usize) -> Option<&Signal> {
-        self.signals.get()?.get(taker)
+        self.takers.get()?.get(taker).map(|(signal, _)| signal)
+    }
+
+    /// Have what waits for a taker offered from now on before the taker is notified, by the thread that would do so.
+    pub fn offer(&self, taker: usize, offer: Offer) {
+        if let Some((_, offered)) = self.takers.get().and_then(|takers| takers.get(taker)) {
+            let _ = offered.set(offer);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
@@ -116,6 +132,9 @@ impl Departures {
         end.waiting_bytes += bytes;
         end.lanes.entry(channel).or_default().push_back(departure);
         let taker = end.taker;
+        if let Some(full) = waiting.full.get_mut(taker) {
+            full.insert(direction);
+        }
         if let Some(told) = waiting.told.get_mut(taker)
             && !*told
         {
@@ -136,7 +155,11 @@ impl Departures {
     pub fn tell(&self) {
         if self.is_untold() && self.is_untold.swap(false, Ordering::AcqRel) {
             let untold = std::mem::take(&mut self.lock().untold);
-            untold.into_iter().filter_map(|taker| self.signal(taker)).for_each(Signal::raise);
+            for (signal, offer) in untold.into_iter().filter_map(|taker| self.takers.get()?.get(taker)) {
+                if !offer.get().is_some_and(|offer| offer()) {
+                    signal.raise();
+                }
+            }
         }
     }
 
@@ -146,45 +169,69 @@ impl Departures {
         signal.clear();
         let mut waiting = self.lock();
         waiting.told[taker] = false;
-        let lanes = |(number, end): (&DirectionId, &End)| {
-            let number = *number;
+        let lanes = |number: &DirectionId| {
+            let end = &waiting.ends[number];
             let full = end.lanes.iter().filter(|(_, lane)| !lane.is_empty());
-            full.map(|(channel, _)| (number, *channel)).collect::<Vec<_>>()
+            let goes = full.filter(|(channel, _)| !end.paused.contains(channel));
+            goes.map(|(channel, _)| (*number, *channel)).collect::<Vec<_>>()
         };
-        waiting.ends.iter().filter(|(_, end)| end.taker == taker).flat_map(lanes).collect()
+        waiting.full[taker].iter().flat_map(lanes).collect()
     }
 
-    /// Take the first packets of a service channel, within limits of packets and bytes of records. None: no packet waits.
-    pub fn take(
-        &self,
-        direction: DirectionId,
-        channel: u32,
-        most: u32,
-        most_bytes: usize,
-    ) -> Option<Vec<Departure>> {
+    /// Bytes that wait for a taker.
+    pub fn bytes(&self, taker: usize) -> usize {
+        let waiting = self.lock();
+        waiting.full[taker].iter().map(|direction| waiting.ends[direction].waiting_bytes).sum()
+    }
+
+    /// Take the first packets of a service channel, of `most_bytes` at most, but one always.
+    pub fn take(&self, direction: DirectionId, channel: u32, most_bytes: usize) -> Vec<Departure> {
+        let (mut taken, mut bytes) = (Vec::new(), 0);
         let mut waiting = self.lock();
-        let end = waiting.ends.get_mut(&direction)?;
-        let lane = end.lanes.get_mut(&channel).filter(|lane| !lane.is_empty())?;
-        let (mut taken, mut count, mut bytes) = (Vec::new(), 0, 0);
+        let Some(end) = waiting.ends.get_mut(&direction) else { return taken };
+        let Some(lane) = end.lanes.get_mut(&channel) else { return taken };
         while let Some(first) = lane.front_mut() {
-            let each = first.burst.packet.len() + TAG;
-            let fit = ((most_bytes - bytes) / each).min((most - count) as usize) as u32;
+            let fit = most_bytes.saturating_sub(bytes) / first.burst.packet.len().max(1);
+            let fit = if taken.is_empty() { fit.max(1) } else { fit };
             if fit == 0 {
                 break;
             }
-            count += fit.min(first.burst.count());
-            if fit >= first.burst.count() {
-                bytes += record_bytes(&first.burst);
+            if fit >= first.burst.count() as usize {
+                bytes += first.burst.bytes();
                 taken.extend(lane.pop_front());
                 continue;
             }
-            let burst = first.burst.take_first(fit);
-            bytes += record_bytes(&burst);
+            let burst = first.burst.take_first(fit as u32);
+            bytes += burst.bytes();
             taken.push(Departure { burst, token: None });
         }
-        end.counts.waiting -= u64::from(count);
-        end.waiting_bytes -= bytes - TAG * count as usize;
-        Some(taken)
+        end.counts.waiting -= taken.iter().map(|one| u64::from(one.burst.count())).sum::<u64>();
+        end.waiting_bytes -= bytes;
+        if end.counts.waiting == 0 {
+            let taker = end.taker;
+            waiting.full[taker].remove(&direction);
+        }
+        taken
+    }
+
+    /// Pause a service channel of a direction, or let its packets go again.
+    pub fn pause(&self, direction: DirectionId, channel: u32, paused: bool) {
+        let mut waiting = self.lock();
+        let Some(end) = waiting.ends.get_mut(&direction) else { return };
+        if paused {
+            end.paused.insert(channel);
+        } else if end.paused.remove(&channel)
+            && let Some(signal) = self.signal(end.taker)
+        {
+            signal.raise();
+        }
+    }
+
+    /// Let the packets of all service channels of a direction go: its remote machine is another process now.
+    pub fn unpause(&self, direction: DirectionId) {
+        if let Some(end) = self.lock().ends.get_mut(&direction) {
+            end.paused.clear();
+        }
     }
 
     /// Drop the packets that wait in a direction as lost; return their tokens.
@@ -193,7 +240,8 @@ impl Departures {
         let Some(end) = waiting.ends.get_mut(&direction) else { return Vec::new() };
         end.counts.forgotten += std::mem::take(&mut end.counts.waiting);
         end.waiting_bytes = 0;
-        let lanes = std::mem::take(&mut end.lanes);
+        let (lanes, taker) = (std::mem::take(&mut end.lanes), end.taker);
+        waiting.full[taker].remove(&direction);
         lanes.into_values().flatten().filter_map(|departure| departure.token).collect()
     }
 
@@ -233,14 +281,12 @@ mod tests {
     #[test]
     fn packets_are_taken_in_order_as_many_as_fit() {
         let (departures, mut packets) = (opened(), Packets::default());
-        assert!(departures.take(4, 0, 9, 9999).is_none());
+        assert!(departures.take(4, 0, 9999).is_empty());
         [100, 200, 300].into_iter().for_each(|len| departures.push(&mut packets, 4, of(len)));
         assert_eq!(departures.waiting(0), [(4, 0)]);
         let lens = |taken: Vec<Departure>| taken.iter().map(|one| one.burst.packet.len()).collect::<Vec<_>>();
-        assert_eq!(lens(departures.take(4, 0, 9, 102 + 202 + 301).unwrap()), [100, 200]);
-        assert!(departures.take(4, 0, 0, 9999).unwrap().is_empty());
-        assert!(departures.take(4, 0, 9, 301).unwrap().is_empty());
-        assert_eq!(lens(departures.take(4, 0, 9, 302).unwrap()), [300]);
+        assert_eq!(lens(departures.take(4, 0, 100 + 200 + 299)), [100, 200]);
+        assert_eq!(lens(departures.take(4, 0, 299)), [300], "one always fits");
         assert!(departures.waiting(0).is_empty());
         let Counts { packets, bytes, waiting, .. } = departures.counts(4);
         assert_eq!((packets, bytes, waiting), (3, 600, 0));
@@ -252,10 +298,28 @@ mod tests {
         let packet = packets.make_burst(100, 10, |own| own.bytes.fill(0));
         let burst = Burst::of(packet, 0);
         departures.push(&mut packets, 0, Departure { burst, token: None });
-        assert_eq!(counts(&departures.take(0, 0, 4, 9999).unwrap()), [4]);
-        assert_eq!(counts(&departures.take(0, 0, 99, 102 * 5 + 101).unwrap()), [5]);
+        assert_eq!(counts(&departures.take(0, 0, 400)), [4]);
+        assert_eq!(counts(&departures.take(0, 0, 100 * 5 + 99)), [5]);
         assert_eq!(departures.counts(0).waiting, 1);
-        assert_eq!(counts(&departures.take(0, 0, 99, 9999).unwrap()), [1]);
+        assert_eq!(counts(&departures.take(0, 0, 9999)), [1]);
+    }
+
+    #[test]
+    fn paused_channel_stops_no_other() {
+        let (departures, mut packets) = (opened(), Packets::default());
+        // the bytes of a header that have the service channel
+        let of_channel = |channel: u8| departure([channel; 16][..].into());
+        let channels = [0x00, 0x7f].map(|channel| sc(&of_channel(channel).burst.packet));
+        for channel in [0x00, 0x7f] {
+            departures.push(&mut packets, 0, of_channel(channel));
+            departures.push(&mut packets, 2, of_channel(channel));
+        }
+        assert_eq!(departures.waiting(0).len(), 4);
+        departures.pause(0, channels[0], true);
+        assert_eq!(departures.waiting(0), [(0, channels[1]), (2, channels[0]), (2, channels[1])]);
+        departures.pause(0, channels[0], false);
+        assert!(departures.signal(0).unwrap().wait(0));
+        assert_eq!(departures.waiting(0).len(), 4);
     }
 
     #[test]

@@ -125,8 +125,7 @@ class Coordinator(Machine):
         self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
         world.cleanups.add("programs of other machines", self._programs.close)
         for name, state in list(self.nodes.items()):
-            self.boundary.set_peer(name, True, state.life)
-            self._measure_soon(name)
+            self._meet(name, state)
             self._start_soon(name)
 
     def _start_soon(self, name: NodeName) -> None:

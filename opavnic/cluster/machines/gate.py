@@ -1,28 +1,27 @@
-"""The gate between an engine and the cluster's messages: packets leave for other machines and arrive from them here.
+"""The gate between an engine and other machines: packets leave and arrive by one connection for each pair of machines.
 
-Packets that have left the engine wait here, by direction and service channel, until they are taken. With an engine
-driven by Python, each packet is a Python object. A lab with native threads has a native gate, whose packets Python
-never handles one by one (native/tap/src/departures.rs); both behave alike.
+Packets that have left the engine wait here, by direction and service channel, until the connection takes them. A lab
+with native threads has a native gate, whose packets Python never handles one by one (native/cluster); with an engine
+driven by Python each packet is a Python object (`python_gate`). Both speak the same frames.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from hfi_sim.engine.crossing import TAG_SIZE
-from hfi_sim.engine.events.outputs import BufferToken, Departed, DirectionId
+from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.wire.lrh16b import sc_of
-from opavnic.cluster.protocol.messages import Body, Packets, Taken
-from opavnic.cluster.protocol.transport import NodeName
-from opavnic.engine.native import NativeEngine
+from opavnic.cluster.protocol.transport import Call, CallStream, NodeName
+from opavnic.cluster.zenoh.calls import SocketCall
+from opavnic.datapath.selection import load_native
 
 if TYPE_CHECKING:
     from opavnic import _native
 
+T = TypeVar("T")
 MOST_BYTES: Final = 8 << 20
 """Bytes of one direction that may wait; packets beyond are dropped (net_overflow), except on links with
 credits, where the credits bound the backlog.
@@ -41,33 +40,40 @@ class Counts(NamedTuple):
     waiting: int = 0
 
 
-DirectionsToPeers = Mapping[NodeName, Sequence[DirectionId]]
-"""The directions that end at each machine."""
+class Crossed(NamedTuple):
+    """Packets of a link since the other machine's process began."""
+
+    sent: int = 0
+    reported: int = 0
+    """Those of them that have arrived, as far as the other machine has said so."""
+    received: int = 0
+    received_bytes: int = 0
+
+
+LinksToPeers = Mapping[NodeName, Sequence[tuple[DirectionId, DirectionId]]]
+"""The directions of each link to a machine, there and back; its place is its number in frames."""
 
 
 class Gate(Protocol):
     """What `Boundary` needs of a gate; see the module."""
 
-    is_threaded: bool
-    """Whether packets are offered in one thread per machine; `take`, `arrive` and `wake` then run in any thread."""
+    on_ended: Callable[[NodeName], None]
+    """The connection to a machine has ended by itself."""
 
-    def start(self, offer: Callable[[NodeName], None]) -> None:
-        """Start calling `offer` with a machine when packets begin to wait for it, and after `wake`."""
+    async def open(self, call: Call) -> CallStream:
+        """Return the stream of a call, for `connect`. Raises OSError, EOFError."""
 
-    async def stop(self) -> None:
-        """Stop calling `offer`; waits for a running call to return."""
+    def connect(self, peer: NodeName, stream: CallStream, reported: Sequence[int]) -> None:
+        """Carry packets over a connection from now on. Args: reported: of each link, how many have arrived."""
 
-    def wake(self, peer: NodeName) -> None:
-        """Have `offer` called for a machine soon."""
+    def disconnect(self, peer: NodeName) -> None:
+        """End the connection to a machine, if there is one: nothing more leaves or arrives by it."""
 
-    def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
-        """Return the directions to a machine and the service channels on which packets wait."""
+    def begin(self, peer: NodeName) -> None:
+        """Count from 0 again what goes to and from a machine: it is another process now."""
 
-    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
-        """Take packets of a service channel, in order: see `messages.Take`."""
-
-    def arrive(self, direction: DirectionId, body: Body) -> None:
-        """Let packets that arrived from another machine enter a direction that begins there."""
+    def crossed(self, peer: NodeName) -> list[Crossed]:
+        """Return the counters of each link to a machine."""
 
     def forget(self, direction: DirectionId) -> None:
         """Drop what waits in a direction, as lost."""
@@ -76,192 +82,98 @@ class Gate(Protocol):
         """Return the counters of a direction."""
 
 
-def gate_of(fabric: Fabric, directions: DirectionsToPeers, loop: asyncio.AbstractEventLoop) -> Gate:
-    """Return the gate of a fabric's engine."""
-    engine = fabric.driver.engine
-    native = engine.open_gate(list(directions.values())) if isinstance(engine, NativeEngine) else None
-    return (
-        PythonGate(fabric, directions, loop)
-        if native is None
-        else NativeGate(fabric, list(directions), native)
-    )
+_threads: Final = ThreadPoolExecutor(8, "meeting")
+"""Of their own: strangers that connect and say nothing keep no other work waiting."""
 
 
-class _Outgoing:
-    """Packets that wait to leave in one direction."""
-
-    def __init__(self) -> None:
-        self.lanes: dict[int, Packets] = {}
-        self.tokens: dict[int, list[BufferToken]] = {}
-        """One for each packet on a link with credits; otherwise empty."""
-        self.waiting_bytes = 0
-        self.counts = Counts()
-
-    def add(self, **more: int) -> None:
-        self.counts = self.counts._replace(
-            **{name: getattr(self.counts, name) + count for name, count in more.items()}
-        )
+async def _in_thread(call: Callable[..., T], *arguments: object) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_threads, call, *arguments)
 
 
-class PythonGate:
-    """The gate of an engine driven by Python: the readable reference."""
+class NativeStream:
+    """A connection that a native gate can take over."""
 
-    is_threaded = False
+    def __init__(self, call: SocketCall, connection: _native.MachineConnection) -> None:
+        self._call = call
+        self.connection = connection
 
-    def __init__(
-        self, fabric: Fabric, directions: DirectionsToPeers, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        """Collect what leaves the fabric from now on."""
-        self._fabric = fabric
-        self._loop = loop
-        self._outgoing: dict[DirectionId, _Outgoing] = {}
-        self._directions = directions
-        self._peers = {direction: peer for peer, leaving in directions.items() for direction in leaving}
-        self._offer: Callable[[NodeName], None] = lambda _: None
-        self._awake: set[NodeName] = set()
-        fabric.on_departed = self._departed
+    @classmethod
+    async def open(cls, call: SocketCall) -> NativeStream:
+        """Shake hands."""
+        native = load_native()
+        assert native is not None  # noqa: S101 - there is a native gate
+        return cls(call, await _in_thread(native.MachineConnection, call.socket.fileno(), call.files))
 
-    def start(self, offer: Callable[[NodeName], None]) -> None:
-        """See Gate."""
-        self._offer = offer
+    @property
+    def certificate(self) -> bytes | None:
+        """See CallStream."""
+        return self.connection.certificate
 
-    async def stop(self) -> None:
-        """See Gate."""
-        self._offer = lambda _: None
+    async def read(self, count: int) -> bytes:
+        """See CallStream."""
+        return await _in_thread(self.connection.read, count)
 
-    def wake(self, peer: NodeName) -> None:
-        """See Gate."""
-        if peer not in self._awake:
-            self._awake.add(peer)
-            self._loop.call_soon(self._run, peer)
+    async def write(self, data: bytes) -> None:
+        """See CallStream."""
+        await _in_thread(self.connection.write, data)
 
-    def _run(self, peer: NodeName) -> None:
-        self._awake.discard(peer)
-        self._offer(peer)
+    def hand_over(self) -> _native.MachineConnection:
+        """Return the connection, which does without the socket here."""
+        self._call.socket.close()
+        return self.connection
 
-    def _departed(self, departed: Departed) -> None:
-        end = self._outgoing.setdefault(departed.direction, _Outgoing())
-        size = len(departed.record) - TAG_SIZE
-        end.add(packets=1, bytes=size)
-        if departed.token is None and end.waiting_bytes + size > MOST_BYTES:
-            end.add(overflows=1)
-            return
-        end.add(waiting=1)
-        end.waiting_bytes += size
-        sc = sc_of(departed.record)
-        end.lanes.setdefault(sc, Packets()).append(departed.record)
-        if departed.token is not None:
-            end.tokens.setdefault(sc, []).append(departed.token)
-        self.wake(self._peers[departed.direction])
-
-    def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
-        """See Gate."""
-        queues = [(direction, self._outgoing.get(direction)) for direction in self._directions[peer]]
-        return [
-            (direction, sc)
-            for direction, end in queues
-            if end is not None
-            for sc, lane in end.lanes.items()
-            if lane
-        ]
-
-    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
-        """See Gate."""
-        end = self._outgoing.get(direction)
-        taken = None if end is None or sc not in end.lanes else end.lanes[sc].take(head, packets, size)
-        if taken is None or end is None:
-            return None
-        _, count, taken_size = taken
-        end.add(waiting=-count)
-        end.waiting_bytes -= taken_size - TAG_SIZE * count
-        if tokens := end.tokens.get(sc):
-            self._release(tokens[:count])
-            del tokens[:count]
-        return taken
-
-    def arrive(self, direction: DirectionId, body: Body) -> None:
-        """See Gate."""
-        driver = self._fabric.driver
-        driver.engine.arrive(driver.now, direction, body.packets)
-        driver.run()
-
-    def forget(self, direction: DirectionId) -> None:
-        """See Gate."""
-        end = self._outgoing.get(direction)
-        if end is not None:
-            end.add(forgotten=end.counts.waiting, waiting=-end.counts.waiting)
-            end.lanes.clear()
-            end.waiting_bytes = 0
-            tokens, end.tokens = end.tokens, {}
-            for lane in tokens.values():
-                self._release(lane)
-
-    def counts(self, direction: DirectionId) -> Counts:
-        """See Gate."""
-        end = self._outgoing.get(direction)
-        return Counts() if end is None else end.counts
-
-    def _release(self, tokens: list[BufferToken]) -> None:
-        driver = self._fabric.driver
-        for token in tokens:
-            driver.engine.release(driver.now, token)
-        driver.run_soon()
+    def close(self) -> None:
+        """See CallStream."""
+        self._call.close()
 
 
 class NativeGate:
-    """The gate of an engine driven by native threads, with one thread for each machine that offers what leaves.
+    """The gate of an engine driven by native threads."""
 
-    A slow machine blocks only its own thread.
-    """
-
-    is_threaded = True
-
-    def __init__(self, fabric: Fabric, peers: Sequence[NodeName], gate: _native.Gate) -> None:
-        """Use the open gate of a carrier. Args: peers: the peer of each taker of the gate, in order."""
+    def __init__(
+        self,
+        fabric: Fabric,
+        peers: Sequence[NodeName],
+        gate: _native.Gate,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """Use the open gate of a carrier. Args: peers: the machines, in its order."""
+        self.on_ended: Callable[[NodeName], None] = lambda _: None
         self._fabric = fabric
         self._gate = gate
-        self._takers = {peer: taker for taker, peer in enumerate(peers)}
-        self._is_stopped = False
-        self._threads: list[threading.Thread] = []
+        self._loop = loop
+        self._numbers = {peer: number for number, peer in enumerate(peers)}
 
-    def start(self, offer: Callable[[NodeName], None]) -> None:
+    async def open(self, call: Call) -> CallStream:
         """See Gate."""
-        for peer in self._takers:
-            thread = threading.Thread(
-                target=self._run, args=(offer, peer), name=f"gate to {peer}", daemon=True
-            )
-            thread.start()
-            self._threads.append(thread)
+        if not isinstance(call, SocketCall):
+            raise OSError("native threads need a socket")
+        return await NativeStream.open(call)
 
-    def _run(self, offer: Callable[[NodeName], None], peer: NodeName) -> None:
-        taker = self._takers[peer]
-        while not self._is_stopped:
-            self._gate.wait(taker)
-            offer(peer)
-
-    async def stop(self) -> None:
+    def connect(self, peer: NodeName, stream: CallStream, reported: Sequence[int]) -> None:
         """See Gate."""
-        self._is_stopped = True
-        for peer in self._takers:
-            self.wake(peer)
-        while self._threads:
-            await asyncio.to_thread(self._threads.pop().join)
+        assert isinstance(stream, NativeStream)  # noqa: S101 - `open` made it
+        number = self._numbers[peer]
+        self._gate.connect(number, stream.hand_over(), reported)
+        self._loop.add_reader(self._gate.ended_fd(number), self._ended, peer)
 
-    def wake(self, peer: NodeName) -> None:
-        """See Gate."""
-        self._gate.wake(self._takers[peer])
+    def _ended(self, peer: NodeName) -> None:
+        self.disconnect(peer)
+        self.on_ended(peer)
 
-    def waiting(self, peer: NodeName) -> list[tuple[DirectionId, int]]:
+    def disconnect(self, peer: NodeName) -> None:
         """See Gate."""
-        return [(DirectionId(direction), sc) for direction, sc in self._gate.waiting(self._takers[peer])]
+        number = self._numbers[peer]
+        self._loop.remove_reader(self._gate.ended_fd(number))
+        self._gate.disconnect(number)
 
-    def take(self, direction: DirectionId, sc: int, head: bytes, packets: int, size: int) -> Taken | None:
+    def begin(self, peer: NodeName) -> None:
         """See Gate."""
-        return self._gate.take(self._fabric.driver.now, (direction, sc), head, packets, size)
+        self._gate.begin(self._numbers[peer])
 
-    def arrive(self, direction: DirectionId, body: Body) -> None:
+    def crossed(self, peer: NodeName) -> list[Crossed]:
         """See Gate."""
-        self._gate.arrive(self._fabric.driver.now, direction, body.message, body.begin)
+        return [Crossed(*counts) for counts in self._gate.crossed(self._numbers[peer])]
 
     def forget(self, direction: DirectionId) -> None:
         """See Gate."""

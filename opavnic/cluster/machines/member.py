@@ -103,8 +103,7 @@ class Member(Machine):
         super()._attach(world)
         assert self.boundary is not None  # noqa: S101 - made just now
         for name, state in list(self.nodes.items()):
-            self.boundary.set_peer(name, True, state.life)
-            self._measure_soon(name)
+            self._meet(name, state)
         loop = asyncio.get_running_loop()
         self._follower = Follower(world, self.transport, lambda: self.manager, loop)
         world.cleanups.add("reports to the coordinator", self._follower.close)

@@ -127,8 +127,15 @@ class Machine:
     def _came(self, name: NodeName, state: NodeState) -> None:
         log.info("machine %s has joined (life %#x)", name, state.life)
         if self.boundary is not None:
-            self.boundary.set_peer(name, True, state.life)
-            self._measure_soon(name)
+            self._meet(name, state)
+
+    def _meet(self, name: NodeName, state: NodeState) -> None:
+        """Carry packets to and from a machine. Of two machines the one that is not the coordinator calls."""
+        assert self.boundary is not None  # noqa: S101 - there is a share
+        own = self.transport.name
+        calls = state.is_coordinator or (self.coordinator != own and own < name)
+        self.boundary.set_peer(name, True, state.life, calls=calls)
+        self._measure_soon(name)
 
     def _measure_soon(self, name: NodeName) -> None:
         task = asyncio.get_running_loop().create_task(self._measure(name))

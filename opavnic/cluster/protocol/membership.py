@@ -19,7 +19,7 @@ from typing import Final
 
 from hfi_sim.base.state_table import StateTable
 from opavnic.cluster.errors import ClusterInputError, MessageError
-from opavnic.cluster.protocol.messages import PROTOCOL
+from opavnic.cluster.protocol.frames import PROTOCOL
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 
 NO_DIGEST: Final = "-"

@@ -3,7 +3,6 @@
 Keys, below `opavnic/FABRIC` (hexadecimal):
 
     live/NAME/ROLE/PROTOCOL/LIFE/DIGEST   liveliness token of a node
-    link/FROM/TO/LINK/DIRECTION           trains and grants of one link direction
     ask/FROM/TO/VERB                      requests
 
 FROM is always the node that puts or asks, so that access control can restrict each certificate to its own keys.
@@ -17,14 +16,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.protocol.transport import NodeName
 
 ROOT: Final = "opavnic"
-QUEUE_BATCHES: Final = 16
-"""Batches that Zenoh queues for a peer and priority, its maximum. A thread that puts more blocks; see zenoh_links."""
 LEASE_S: Final = 5.0
 """Time without a message after which a node counts as gone, as with a dead machine or a partition. A process
 that dies is noticed at once, because its connection closes.
@@ -101,14 +97,12 @@ class SessionPlan:
     lease_s: float = LEASE_S
     join_timeout_s: float = JOIN_TIMEOUT_S
     """How long a joining node looks for a coordinator."""
-    shared_memory: bool = False
-    """Between nodes of one machine; docs/cluster-transport.md says what it gains and why it is off."""
 
 
 def with_listen(plan: SessionPlan) -> SessionPlan:
     """Return a plan with addresses to listen on; by default as wide as the address of the coordinator requires.
 
-    Members send each other trains directly, so each of them listens. A coordinator listens to all machines if it has
+    Members connect to each other directly, so each of them listens. A coordinator listens to all machines if it has
     credentials, and to its own machine otherwise.
     """
     if plan.listen:
@@ -154,10 +148,6 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
     tx = {
         "lease": round(plan.lease_s * 1000),
         "queue": {
-            "size": {
-                "control": 2, "real_time": QUEUE_BATCHES, "interactive_high": QUEUE_BATCHES,
-                "interactive_low": 2, "data_high": 2, "data": QUEUE_BATCHES, "data_low": 2, "background": 2,
-            },
             # longer than the lease, so that the link ends first, which Zenoh reports (liveness.py)
             "congestion_control": {"block": {"wait_before_close": round(2e6 * plan.lease_s)}},
         },
@@ -178,7 +168,7 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
         },
         "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": True}},
         "adminspace": {"enabled": False},
-        "transport": {"link": link, "shared_memory": {"enabled": plan.shared_memory}},
+        "transport": {"link": link, "shared_memory": {"enabled": False}},
     }
     if life:
         wanted["id"] = f"{life:x}"
@@ -221,9 +211,7 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
 
 
 def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
-    """Yield what a member may send: puts, requests and tokens under its name, replies and subscriptions to its name."""
-    yield _rule(f"{name}-says", "ingress", ("put",), f"{root}/link/{name}/**")
-    yield _rule(f"{name}-hears", "ingress", ("declare_subscriber",), f"{root}/link/*/{name}/**")
+    """Yield what a member may send: requests and tokens under its name, and replies."""
     yield _rule(f"{name}-asks", "ingress", ("query",), f"{root}/ask/{name}/**")
     yield _rule(f"{name}-answers", "ingress", ("reply", "declare_queryable"), f"{root}/ask/*/{name}/**")
     yield _rule(f"{name}-lives", "ingress", ("liveliness_token",), f"{root}/live/{name}/**")
@@ -237,12 +225,7 @@ def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
 
 
 def _what_it_may_hear(root: str, own: NodeName, name: NodeName) -> Iterator[dict[str, Any]]:
-    """Yield what may be sent to a member: messages for it, and the announcements of this node.
-
-    Until Zenoh knows the subscriptions of a new peer, it sends the peer everything published. So refusing subscriptions
-    would not be enough.
-    """
-    yield _rule(f"{name}-gets", "egress", ("put",), f"{root}/link/{own}/{name}/**")
+    """Yield what may be sent to a member: requests and replies for it, and the announcements of this node."""
     yield _rule(f"{name}-is-asked", "egress", ("query",), f"{root}/ask/{own}/{name}/**")
     yield _rule(f"{name}-is-answered", "egress", ("reply",), f"{root}/ask/{name}/{own}/**")
     yield _rule(f"{name}-sees", "egress", _DECLARATIONS, f"{ROOT}/**")
@@ -261,19 +244,6 @@ def _rule(name: str, flow: str, messages: Sequence[str], *keys: str) -> dict[str
         "permission": "allow",
         "key_exprs": list(keys),
     }
-
-
-def link_key(fabric: int, sender: NodeName, receiver: NodeName, link: str, direction: int) -> str:
-    """Return the key of one link direction's messages from one node to another."""
-    return f"{ROOT}/{fabric:x}/link/{sender}/{receiver}/{quote(link, safe='')}/{direction}"
-
-
-def parse_link_key(key: str) -> tuple[NodeName, str, int] | None:
-    """Return sender, link and direction of a key made by `link_key`; None for any other key."""
-    parts = key.split("/")
-    if len(parts) != 7 or parts[6] not in ("0", "1"):
-        return None
-    return NodeName(parts[3]), unquote(parts[5]), int(parts[6])
 
 
 def to_json5(wanted: dict[str, Any]) -> str:

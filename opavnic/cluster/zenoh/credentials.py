@@ -123,6 +123,15 @@ def load_credentials(folder: Path) -> Credentials:
     )
 
 
+def name_in(der: bytes) -> str:
+    """Return the common name of a certificate that a handshake has checked; empty: it has none, or several."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    names = x509.load_der_x509_certificate(der).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(names[0].value) if len(names) == 1 else ""
+
+
 def _authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, bool]:
     _cryptography()
     from cryptography.hazmat.primitives import serialization

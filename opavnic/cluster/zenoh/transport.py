@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError, MessageError
-from opavnic.cluster.protocol.exchange import Exchange
 from opavnic.cluster.protocol.liveness import Liveness
 from opavnic.cluster.protocol.membership import NO_DIGEST, ClusterMembership, Hello, MachineRole, NodeEvent
-from opavnic.cluster.protocol.messages import Body, Take
-from opavnic.cluster.protocol.transport import LinkReport, NodeName, NodeState, Presence
+from opavnic.cluster.protocol.transport import Call, NodeName, NodeState, Presence
 from opavnic.cluster.protocol.zenoh_config import (
     MAX_MEMBERS,
     ROOT,
@@ -30,7 +28,7 @@ from opavnic.cluster.protocol.zenoh_config import (
     check,
     with_listen,
 )
-from opavnic.cluster.zenoh.links import ZenohLinks
+from opavnic.cluster.zenoh.calls import Calls
 from opavnic.cluster.zenoh.own_addresses import reachable, say_of, with_port
 from opavnic.cluster.zenoh.session import open_session
 
@@ -44,9 +42,11 @@ MAX_ADDRESSES: Final = 8
 MAX_ASKED: Final = 64
 """Most requests of other nodes that are served at one time."""
 MAX_INBOX: Final = 1 << 14
-"""Most messages that wait for the event loop; windows and credits keep well-behaved peers far below."""
+"""Most messages that wait for the event loop; well-behaved peers stay far below."""
 JOIN: Final = "join"
 """The verb by which a node asks the coordinator to join; it is not passed to `serve`."""
+WHERE: Final = "where"
+"""The verb by which a node asks where to connect to another; it is not passed to `serve`."""
 _LOOK_AGAIN_S: Final = 0.1
 _VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -76,8 +76,9 @@ class ZenohTransport:
         self._plan, self._role, self._digest = plan, role, digest
         self._fabric = fabric
         self._life = secrets.randbits(63) | 1
-        self._exchange = Exchange(self._life, fabric or 0)
-        self._links = ZenohLinks(plan.name, self._exchange, self._soon)
+        self.on_call: Callable[[Call], None] = lambda call: call.close()
+        self._calls = Calls(plan.credentials, lambda call: self.on_call(call))
+        self._refused: Counter[str] = Counter()
         self._membership = self._see_nobody()
         self._sight = Liveness()
         self._addresses: dict[NodeName, list[str]] = {}
@@ -88,42 +89,6 @@ class ZenohTransport:
         self._session: zenoh.Session | None = None
         self._declared: list[Any] = []
         self._answers: set[asyncio.Task[None]] = set()
-
-    @property
-    def is_threaded(self) -> bool:
-        """See Transport."""
-        return self._links.is_threaded
-
-    @is_threaded.setter
-    def is_threaded(self, value: bool) -> None:
-        self._links.is_threaded = value
-
-    @property
-    def on_train(self) -> Callable[[str, int, Body], None]:
-        """See Transport."""
-        return self._links.on_train
-
-    @on_train.setter
-    def on_train(self, value: Callable[[str, int, Body], None]) -> None:
-        self._links.on_train = value
-
-    @property
-    def on_room(self) -> Callable[[str, int], None]:
-        """See Transport."""
-        return self._links.on_room
-
-    @on_room.setter
-    def on_room(self, value: Callable[[str, int], None]) -> None:
-        self._links.on_room = value
-
-    @property
-    def on_lost(self) -> Callable[[str, int, int], None]:
-        """See Transport."""
-        return self._links.on_lost
-
-    @on_lost.setter
-    def on_lost(self, value: Callable[[str, int, int], None]) -> None:
-        self._links.on_lost = value
 
     @property
     def name(self) -> NodeName:
@@ -138,6 +103,11 @@ class ZenohTransport:
         return self._fabric
 
     @property
+    def life(self) -> int:
+        """See Transport."""
+        return self._life
+
+    @property
     def membership(self) -> ClusterMembership:
         """The other members, and the nodes that are refused."""
         return self._membership
@@ -148,13 +118,12 @@ class ZenohTransport:
         if self._plan.join:
             await self._ask_in_the_lobby()
         self._session = await asyncio.to_thread(open_session, self._plan, self._fabric, self._life)
-        self._links.start(self._session, self._loop)
         try:
+            self._calls.listen(self._plan.listen)
             if self._plan.join:
                 await self._find_coordinator(self._loop.time() + self._plan.join_timeout_s)
             else:
                 self._membership = self._see_nobody()
-            self._exchange.fabric = self.fabric
             present = self._membership.nodes().values()
             self._tell([NodeEvent(one.name, _joined(one)) for one in present])
             self._declare()
@@ -170,38 +139,30 @@ class ZenohTransport:
         for task in list(self._answers):
             task.cancel()
         await asyncio.gather(*self._answers, return_exceptions=True)
-        self._links.stop()
+        self._calls.close()
         self._declared.clear()
         await asyncio.to_thread(session.close)
 
-    def bind(self, link: str, direction: int, peer: NodeName) -> None:
-        """See Transport.bind."""
-        self._links.bind(link, direction, peer)
+    async def call(self, node: NodeName) -> Call:
+        """See Transport.call."""
+        answer = await self.ask(node, WHERE, {})
+        hosts, port = answer.get("hosts"), answer.get("port")
+        known = [str(host) for host in hosts[:MAX_ADDRESSES]] if isinstance(hosts, list) else []
+        return await self._calls.call(known, port if isinstance(port, int) and 0 < port < 65536 else 0)
 
-    def unbind(self, link: str) -> None:
-        """See Transport.unbind."""
-        self._links.unbind(link)
-
-    def send_train(self, link: str, direction: int, sc: int, take: Take) -> int:
-        """See Transport.send_train."""
-        return self._links.send_train(link, sc, take)
-
-    def pause(self, link: str, direction: int) -> None:
-        """See Transport.pause."""
-        self._links.pause(link)
-
-    def resume(self, link: str, direction: int) -> None:
-        """See Transport.resume."""
-        self._links.resume(link)
-
-    def links(self) -> Mapping[str, LinkReport]:
-        """See Transport.links."""
-        return self._links.reports()
+    def _where(self) -> dict[str, Any]:
+        """Return where other nodes connect to this one: on the addresses that Zenoh's links have."""
+        assert self._session is not None  # noqa: S101 - it has been asked
+        listen = [Address("tcp", _in_address(host), self._calls.port) for host in self._calls.hosts]
+        sources = [link.src for link in self._session.info.links()]
+        return {
+            "hosts": [address.host.strip("[]") for address in reachable(listen, sources)],
+            "port": self._calls.port,
+        }
 
     def counters(self) -> Mapping[str, int]:
         """See Transport.counters."""
-        own = {"inbox_full": self._inbox_full, "failed_puts": self._links.failed_puts}
-        return Counter(self._exchange.refused) + Counter(own)
+        return self._refused + Counter({"inbox_full": self._inbox_full})
 
     async def ask(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
@@ -395,9 +356,6 @@ class ZenohTransport:
         direct = zenoh.handlers.Callback
         self._declared = [
             session.info.declare_link_events_listener(direct(self._on_link, indirect=False), history=True),
-            session.declare_subscriber(
-                f"{root}/link/*/{self.name}/**", direct(self._links.on_sample, indirect=False)
-            ),
             session.declare_queryable(f"{root}/ask/*/{self.name}/*", direct(self._on_query, indirect=False)),
             session.liveliness().declare_token(f"{root}/live/{self._membership.own.chunks()}"),
             session.liveliness().declare_subscriber(
@@ -456,7 +414,7 @@ class ZenohTransport:
         try:
             return Hello.parse(fabric, rest)
         except MessageError:
-            self._exchange.refused["bad_token"] += 1
+            self._refused["bad_token"] += 1
             return None
 
     def _token(self, key: str, is_there: bool) -> None:
@@ -477,15 +435,7 @@ class ZenohTransport:
                 self._tell(self._membership.vanished(hello))
 
     def _tell(self, events: Sequence[NodeEvent]) -> None:
-        now = self._loop.time()
         for event in events:
-            with self._links.lock:
-                match event.state.presence:
-                    case Presence.JOINED:
-                        self._exchange.peer_joined(event.name, event.state.life, now)
-                    case Presence.GONE:
-                        self._exchange.peer_gone(event.name)
-            self._links.deliver()
             self.on_node(event.name, event.state)
 
     def _question(self, query: zenoh.Query) -> None:
@@ -500,6 +450,9 @@ class ZenohTransport:
             query.drop()
         elif asker not in self._membership.nodes():
             self._refuse_question(query, f"node {asker} is not part of this fabric")
+        elif verb == WHERE:
+            query.reply(query.key_expr, json.dumps(self._where()).encode(), express=True)
+            query.drop()
         elif len(self._answers) >= MAX_ASKED:
             self._refuse_question(query, f"busy with {MAX_ASKED} requests")
         else:
@@ -522,13 +475,17 @@ class ZenohTransport:
             raise
 
     def _refuse_question(self, query: zenoh.Query, reason: str) -> None:
-        self._exchange.refused["questions"] += 1
+        self._refused["questions"] += 1
         query.reply_err(json.dumps({"error": reason}).encode())
         query.drop()
 
 
 async def _serves_nothing(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
     raise ClusterError(f"no handler for {verb}")
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _addresses(texts: object, most: int) -> list[Address]:

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::burst::Burst;
 use crate::config::End;
-use crate::crossing::{Record, Records};
+use crate::crossing::{Frame, Record};
 use crate::events::Place;
 use crate::link::direction::Arrived;
 use crate::link::wire::Next;
@@ -82,11 +82,11 @@ impl Engine {
 
     /// Take packets that have left the engine at the other end of a link: `cross` for each, but those that follow each
     /// other in one flow and have one length enter as a burst, unless something handles packets one by one.
-    pub fn cross_all(&mut self, now: u64, direction: DirectionId, records: &Records<'_>) {
+    pub fn cross_all(&mut self, now: u64, direction: DirectionId, frame: &Frame<'_>) {
         if self.has_due(now) {
             self.handle_timeout(now);
         }
-        let mut rest = records.iter().peekable();
+        let mut rest = frame.records().peekable();
         while let Some(first) = rest.next() {
             let mut alike = vec![first];
             if first.may_be_in_burst() {

@@ -52,6 +52,11 @@ impl Engine {
         self.directions[direction as usize].is_holding()
     }
 
+    /// Bytes that wait for credits on the VL of a service channel; 0 on a link without credits.
+    pub fn waiting_on(&self, direction: DirectionId, sc: u32) -> u64 {
+        self.directions[direction as usize].waiting_on(sc)
+    }
+
     /// Return the virtual lanes of a direction as they are now; None on a link without credits.
     pub fn lanes(&self, direction: DirectionId) -> Option<LanesStatus> {
         self.directions[direction as usize].lanes(&self.state)

@@ -129,6 +129,11 @@ impl Lanes {
         lanes
     }
 
+    /// Bytes that wait on the VL of a service channel.
+    pub fn waiting_on(&self, sc: u32) -> u64 {
+        self.lanes[self.sc_to_vl[sc as usize] as usize].queued
+    }
+
     /// How many there are, those included that are no longer used.
     pub fn vls(&self) -> usize {
         self.lanes.len()

@@ -650,6 +650,14 @@ impl Direction {
         }
     }
 
+    /// Bytes that wait for credits on the VL of a service channel; 0 on a link without credits.
+    pub fn waiting_on(&self, sc: u32) -> u64 {
+        match &self.room {
+            Room::Queue(_) => 0,
+            Room::Lanes(lanes) => lanes.waiting_on(sc),
+        }
+    }
+
     /// Return the counters of all VLs together that `counters` lack, and those of each VL as of `now`.
     pub fn vl_counters(&self, now: u64) -> (Uncounted, Vec<VlCounters>) {
         let waits = match &self.room {

@@ -14,8 +14,7 @@ from typing import Any
 import zenoh
 
 from opavnic.cluster.protocol.membership import MachineRole
-from opavnic.cluster.protocol.messages import Body
-from opavnic.cluster.protocol.transport import NodeName, NodeState
+from opavnic.cluster.protocol.transport import Call, NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config
 from opavnic.cluster.zenoh.credentials import load_credentials
 from opavnic.cluster.zenoh.transport import ZenohTransport
@@ -36,25 +35,20 @@ def free_port() -> int:
 class Events:
     """What a transport told, and a way to wait for it."""
 
-    packets: list[bytes] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     nodes: list[tuple[str, NodeState]] = field(default_factory=list)
-    lost: int = 0
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self, transport: ZenohTransport) -> Events:
-        def on_train(link: str, direction: int, body: Body) -> None:
-            self.packets += body.packets
+        def on_call(call: Call) -> None:
+            self.calls.append(call)
             self._changed.set()
 
         def on_node(name: NodeName, state: NodeState) -> None:
             self.nodes.append((name, state))
             self._changed.set()
 
-        def on_lost(link: str, direction: int, packets: int) -> None:
-            self.lost += packets
-
-        transport.on_train, transport.on_node, transport.on_lost = on_train, on_node, on_lost
-        transport.on_room = lambda link, direction: self._changed.set()
+        transport.on_call, transport.on_node = on_call, on_node
         return self
 
     async def until(self, condition: Callable[[], Any]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterInputError, MessageError
+from opavnic.cluster.protocol.frames import PROTOCOL
 from opavnic.cluster.protocol.membership import (
     RESERVED_S,
     ClusterMembership,
@@ -17,7 +18,6 @@ from opavnic.cluster.protocol.membership import (
     NodeEvent,
     node_name,
 )
-from opavnic.cluster.protocol.messages import PROTOCOL
 from opavnic.cluster.protocol.transport import NodeName, Presence
 
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16

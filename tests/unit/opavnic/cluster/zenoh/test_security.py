@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import zenoh
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.protocol.messages import PROTOCOL, Packets, StreamId, build_open
-from opavnic.cluster.protocol.transport import NodeName
-from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, check, config, link_key
+from opavnic.cluster.protocol.frames import PROTOCOL
+from opavnic.cluster.protocol.transport import Call, NodeName
+from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, check, config
+from opavnic.cluster.zenoh.calls import SocketCall
 from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
 from unit.opavnic.cluster.nodes import (
     FABRIC,
@@ -25,7 +26,7 @@ from unit.opavnic.cluster.nodes import (
     raw_session,
 )
 
-C, M1, M2 = NodeName("c"), NodeName("m1"), NodeName("m2")
+C, M1 = NodeName("c"), NodeName("m1")
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +47,6 @@ async def test_members_with_certificates_of_one_ca_meet_and_ask(ca: Path) -> Non
         c.serve = m1.serve = serve
         assert await m1.ask(C, "status", {}) == {"asker": "m1"}
         assert await c.ask(M1, "status", {}) == {"asker": "c"}
-        c.bind("l", 0, M1)
-        m1.bind("l", 1, C)
-        await saw.until(lambda: c.links()["l"].is_open)
 
 
 async def _refused(wanted: dict[str, Any]) -> bool:
@@ -103,40 +101,54 @@ def test_certificate_of_another_node_is_refused_before_anything_is_sent(ca: Path
 
 async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Path) -> None:
     port = free_port()
-    async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, m1_saw):
+    async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, _):
         await saw.until(lambda: saw.saw("m1", "joined"))
-        c.bind("l", 0, M1)
         insider = plan("m2", port, joins=True, folder=ca / "m2", join_timeout_s=GETS_IN_S)
         async with raw_session(hostile(insider)) as liar:
             heard: list[str] = []
-            ear = liar.declare_subscriber(
-                "opavnic/**",
-                lambda sample: heard.append(str(sample.key_expr)),
-                allowed_origin=zenoh.Locality.REMOTE,
-            )
+            ear = liar.declare_queryable("opavnic/**", lambda query: heard.append(str(query.key_expr)))
             token = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m9/member/{PROTOCOL}/5/-")
             own = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m2/member/{PROTOCOL}/5/-")
             await saw.until(lambda: saw.saw("m2", "joined"))
             assert not saw.saw("m9", "joined")
-            stream_id = StreamId(FABRIC, 0, 5, c._life, 1)
-            liar.put(link_key(FABRIC, M1, C, "l", 1), build_open(stream_id))
-            liar.put(link_key(FABRIC, M2, C, "l", 1), build_open(stream_id))
-            # the second comes after the first on one connection: when it is counted, the first was refused
-            while not c.counters():  # noqa: ASYNC110 - nobody announces a counter
-                await asyncio.sleep(0)
-            assert dict(c.counters()) == {"not_the_peer": 1}
-            m1.bind("l", 1, C)
-            await saw.until(lambda: c.links()["l"].is_open)
-            c.send_train("l", 0, 15, Packets([b"secret"]).take)
-            await m1_saw.until(lambda: m1_saw.packets)
             replies = await asyncio.to_thread(
                 lambda: list(liar.get(f"opavnic/{FABRIC:x}/ask/m1/c/status", payload=b"{}", timeout=1.0))
             )
             assert not [reply for reply in replies if reply.ok is not None]
-            assert heard == []
+
+            async def serve(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
+                return {"asker": asker}
+
+            m1.serve = serve
+            assert await c.ask(M1, "status", {}) == {"asker": "c"}
+            assert not [key for key in heard if "/ask/c/" in key]
             ear.undeclare()
             token.undeclare()
             own.undeclare()
+
+
+async def test_call_is_for_members_alone(ca: Path, tmp_path: Path) -> None:
+    port = free_port()
+    make_authority(tmp_path / "other", ["m1"])
+    async with coordinator(port, ca / "c") as (_, saw), member("m1", port, ca / "m1") as (m1, _):
+        await saw.until(lambda: saw.saw("m1", "joined"))
+        for stranger in (None, load_credentials(tmp_path / "other" / "m1")):
+            call = await m1.call(C)
+            await saw.until(lambda: saw.calls)
+            assert isinstance(call, SocketCall)
+            ends = (replace(call, credentials=stranger), saw.calls.pop())
+
+            async def talk(end: Call) -> None:
+                stream = await end.stream()
+                try:
+                    await stream.write(b"let me in")
+                    await stream.read(1)
+                finally:
+                    stream.close()
+
+            async with asyncio.timeout(GETS_IN_S):
+                met = await asyncio.gather(*(talk(end) for end in ends), return_exceptions=True)
+            assert all(isinstance(one, (OSError, EOFError)) for one in met), met
 
 
 def test_listening_off_the_loopback_needs_tls_or_a_word(ca: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,39 +11,35 @@ import pytest
 
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError
 from opavnic.cluster.protocol.membership import MachineRole
-from opavnic.cluster.protocol.messages import Body, Packets
-from opavnic.cluster.protocol.streams import ONE_EACH, WINDOW
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address
-from opavnic.cluster.zenoh.credentials import make_authority
+from opavnic.cluster.zenoh.credentials import make_authority, name_in
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from unit.opavnic.cluster.nodes import FABRIC, GETS_IN_S, coordinator, free_port, member, plan
 
 C, M1 = NodeName("c"), NodeName("m1")
-LINK = "sw1:3/h 1"
 
 
-async def test_packets_cross_in_order_and_both_ends_count_the_same() -> None:
+@pytest.mark.parametrize("is_secure", [False, True], ids=["tcp", "tls"])
+async def test_node_calls_another_and_both_talk(is_secure: bool, tmp_path: Path) -> None:
+    make_authority(tmp_path / "ca", ["c", "m1"], coordinators=["c"])
+    folders = {name: tmp_path / "ca" / name if is_secure else None for name in ("c", "m1")}
     port = free_port()
-    async with coordinator(port) as (c, c_saw), member("m1", port) as (m1, m1_saw):
-        assert m1.fabric == FABRIC
-        await c_saw.until(lambda: c_saw.saw("m1", "joined"))
-        c.bind(LINK, 0, M1)
-        m1.bind(LINK, 1, C)
-        packets = [b"%d" % number for number in range(3 * WINDOW)]
-        waiting = Packets(packets)
-
-        def send_the_rest() -> bool:
-            while c.send_train(LINK, 0, 0, waiting.take):
-                pass
-            return not waiting
-
-        await c_saw.until(send_the_rest)
-        await m1_saw.until(lambda: len(m1_saw.packets) == len(packets))
-        assert m1_saw.packets == packets
-        assert c.links()[LINK].sent == m1.links()[LINK].received == len(packets)
-        assert not c.counters()
-        assert not m1.counters()
+    async with coordinator(port, folders["c"]) as (c, saw), member("m1", port, folders["m1"]) as (m1, m1_saw):
+        await saw.until(lambda: saw.saw("m1", "joined"))
+        for caller, other, heard in ((m1, C, saw), (c, M1, m1_saw)):
+            call = await caller.call(other)
+            await heard.until(lambda heard=heard: heard.calls)
+            near, far = await asyncio.gather(call.stream(), heard.calls.pop().stream())
+            await near.write(b"from here")
+            await far.write(b"from there")
+            assert (await far.read(9), await near.read(10)) == (b"from here", b"from there")
+            names = [one.certificate and name_in(one.certificate) for one in (near, far)]
+            assert names == ([other, caller.name] if is_secure else [None, None])
+            near.close()
+            with pytest.raises((OSError, EOFError)):
+                await far.read(1)
+            far.close()
 
 
 async def test_message_that_cannot_be_handled_delays_none_behind_it() -> None:
@@ -62,57 +57,6 @@ async def test_message_that_cannot_be_handled_delays_none_behind_it() -> None:
         c._soon(handled.set)
         await handled.wait()
         assert faults == [broken]
-
-
-async def test_packets_of_threads_cross_while_the_event_loop_is_busy() -> None:
-    port = free_port()
-    async with coordinator(port) as (c, c_saw), member("m1", port) as (m1, _):
-        arrived, room, got = threading.Event(), threading.Event(), list[bytes]()
-        c.is_threaded = m1.is_threaded = True
-        waiting = Packets(b"%d" % number + bytes(9000) for number in range(ONE_EACH.budget // 2000))
-        count = len(waiting)
-        own, calls = threading.local(), list[int]()
-
-        def on_train(link: str, direction: int, body: Body) -> None:
-            own.calls = getattr(own, "calls", 0) + 1
-            calls.append(own.calls)
-            got.extend(body.packets)
-            if sum(len(packet) > 9000 for packet in got) == count:
-                arrived.set()
-
-        m1.on_train, c.on_room = on_train, lambda link, direction: room.set()
-        await c_saw.until(lambda: c_saw.saw("m1", "joined"))
-        c.bind(LINK, 0, M1)
-        m1.bind(LINK, 1, C)
-        while not c.links()[LINK].is_open:  # noqa: ASYNC110 - the callback of this is a thread's
-            await asyncio.sleep(0)
-        first = Packets([b"asks for room"])
-        while not c.send_train(LINK, 0, 0, first.take):  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        # from here on the loop runs nothing: windows are granted and packets arrive all the same
-        while waiting:
-            room.clear()
-            if not c.send_train(LINK, 0, 0, waiting.take):
-                assert room.wait(60)
-        assert arrived.wait(60)
-        assert [int(packet[:-9000]) for packet in got if len(packet) > 9000] == list(range(count))
-        assert max(calls) > 1, "Python makes a thread of Zenoh's anew for every message"
-
-
-async def test_node_that_leaves_is_gone_and_what_was_under_way_is_lost() -> None:
-    port = free_port()
-    async with coordinator(port) as (c, saw):
-        async with member("m1", port) as (m1, m1_saw):
-            await saw.until(lambda: saw.saw("m1", "joined"))
-            c.bind(LINK, 0, M1)
-            m1.bind(LINK, 1, C)
-            one = Packets([b"1"])
-            await saw.until(lambda: c.send_train(LINK, 0, 0, one.take))
-            await m1_saw.until(lambda: m1_saw.packets)
-            m1.pause(LINK, 0)  # before the acknowledgement, which waits for more packets
-            assert c.links()[LINK].under_way == 1
-        await saw.until(lambda: saw.saw("m1", "gone"))
-        assert (saw.lost, c.links()[LINK].lost, c.links()[LINK].under_way) == (1, 1, 0)
 
 
 _MOST = 1 << 14
@@ -178,19 +122,14 @@ async def test_node_that_is_cut_off_with_more_on_its_way_than_the_kernel_takes_i
     make_authority(tmp_path / "ca", ["m1"], coordinators=["c"])
     port = free_port()
     async with coordinator(port, tmp_path / "ca" / "c", lease_s=3.0) as (c, saw), Cable(port) as cable:
-        async with member("m1", cable.port, tmp_path / "ca" / "m1", lease_s=3.0) as (m1, _):
+        async with member("m1", cable.port, tmp_path / "ca" / "m1", lease_s=3.0):
             await saw.until(lambda: saw.saw("m1", "joined"))
-            c.bind(LINK, 0, M1)
-            m1.bind(LINK, 1, C)
-            first = Packets([b"asks for room"])
-            await saw.until(lambda: c.send_train(LINK, 0, 0, first.take))
             cable.cut()
-            more = Packets([bytes(9000)] * 100)  # less than Zenoh queues: nobody waits for it either
-            while c.send_train(LINK, 0, 0, more.take):
-                pass
-            assert not more
+            asked = asyncio.gather(
+                *(c.ask(M1, "status", {"more": "y" * 900_000}) for _ in range(3)), return_exceptions=True
+            )
             await saw.until(lambda: saw.saw("m1", "gone"))
-            assert saw.lost >= 100
+            await asked
         assert not c.membership.nodes()
 
 

@@ -1,51 +1,14 @@
-"""The commands `opavnic bench transport` and `opavnic bench scale`: options, progress, and what is printed."""
+"""The command `opavnic bench scale`: options, progress, and what is printed."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from opavnic.cli.base.common import AsJson, time_option
+from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.output import EXIT_USAGE, fail, pick, print_json, print_table
-from opavnic_bench.commands.one_machine import Plot, check_plot, measuring, print_skipped, save_plot
-
-
-def transport(
-    seconds: Annotated[
-        Any, time_option(low="10ms", high="10s", help="How long each batch size is measured: 500ms, 2s.")
-    ] = "500ms",
-    sizes: Annotated[
-        list[int] | None,
-        typer.Option("--size", min=1, max=9216, help="Bytes of a packet; may be repeated; 128, 1500, 9000."),
-    ] = None,
-    crate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PROGRAM", help="Also measure this build of bench/zenoh-rs: Zenoh without Python."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-    plot_file: Plot = None,
-) -> None:
-    """Trains of 1 to 64 packets between two processes by Zenoh: packets per second, Gbit per second, round trips.
-
-    \b
-    Example:
-      opavnic bench transport --size 1500 --json
-    """
-    from opavnic_bench.cluster.transport import COLUMNS, SIZES, bench_transport
-
-    check_plot(plot_file)
-    with measuring() as progress:
-        result = bench_transport(seconds, sizes=sizes or SIZES, crate=crate, progress=progress)
-    save_plot(plot_file, "transport", result)
-    if as_json:
-        print_json(result)
-        return
-    print_table(COLUMNS, [pick(row, *COLUMNS) for row in result["runs"]])
-    print_skipped(result["skipped"])
+from opavnic_bench.commands.one_machine import Plot, check_plot, measuring, save_plot
 
 
 def scale(
