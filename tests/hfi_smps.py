@@ -59,7 +59,7 @@ class Umad:
             retries=15,
             pkey_index=keys.index(FULL_MANAGEMENT),
         )
-        built = header.build(with_pkey=True)
+        built = header.build(with_pkey=True, with_gid=lid > 0xBFFF and not is_smp)
         self._header = built if is_smp else built[:QKEY_AT] + QKEY + built[QKEY_AT + 4 :]
         self._tid = 0
 

@@ -21,6 +21,7 @@ from hfi_sim.base.types import (
     PKEY_FULL_MEMBER,
     PKEY_LIMITED_MANAGEMENT,
     Guid,
+    Lid,
 )
 from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
 from hfi_sim.nodes.end_port import EndPort
@@ -145,9 +146,12 @@ class SubnetManager:
         Raises:  FabricError: no LID is left.
         """
         for port in self.fabric.hfi_ports():
-            self._lids.lid_of(port.guid, self.routing.lmc)
+            self._lid_of(port)
         for switch in self.fabric.switches.values():
             self._lids.lid_of(switch.node_guid, 0)
+
+    def _lid_of(self, port: HfiPort) -> Lid:
+        return self._lids.lid_of(port.guid, self.routing.lmc, port.first_lid)
 
     @property
     def view(self) -> SweepView | None:
@@ -224,7 +228,7 @@ class SubnetManager:
         self._sweeps += 1
         view = self._discover()
         for port in view.ports:
-            port.set_lid(self._lids.lid_of(port.guid, self.routing.lmc), self.routing.lmc)
+            port.set_lid(self._lid_of(port), self.routing.lmc)
         for port in view.ports:
             port.sm_lid = self.port.lid if self.port is not None else port.lid
             self._program_pkeys(port)

@@ -11,7 +11,7 @@ import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.port_state import CapabilityMask3, PortEvent
@@ -62,8 +62,12 @@ def _ignore(_ifindex: int, _vesw_id: int) -> None:
     """Take no notice of VNICs."""
 
 
-class KernelPort:
-    """One port, from its handing over until `close`."""
+class PortOfKernel:
+    """One port, from its handing over until `close`: packets of some L4 types and of queue pair 1 are the kernel's."""
+
+    L4_TYPES: ClassVar[tuple[int, ...]] = (L4.ETHERNET,)
+    HAS_PMA: ClassVar = False
+    """Whether performance management is the kernel's, too."""
 
     def __init__(
         self,
@@ -71,41 +75,46 @@ class KernelPort:
         send: Callable[[bytes], bool],
         *,
         attached: dict[str, PacketCounters] | None = None,
-        on_vnic: OnVnic = _ignore,
     ) -> None:
         """Give a port without VNICs to a kernel.
 
         Args:    send: takes frames for the kernel; where it returns False there is no room, and `go_on` is to be called
-                 once there is. attached: where the counters of its virtual switches are entered, so that the fabric
-                 includes them in conservation (`fabric.attached`). on_vnic: is told of its VNICs.
+                 once there is. attached: where the counters of its packets are entered, so that the fabric includes
+                 them in conservation (`fabric.attached`).
         Raises:  FabricError: the port has a handler of Ethernet packets.
         """
         self.counters = KernelCounters()
         self.ready = False
-        """Whether the kernel's driver has announced Ethernet on fabric since it came."""
+        """Whether the kernel's driver has come as far as the port needs."""
         self._port = port
         self._send = send
         self._attached = {} if attached is None else attached
-        self._on_vnic = on_vnic
         self._waiting: deque[_Unread] = deque()
         self._closed = False
-        port.register_l4(L4.ETHERNET, self._to_kernel)
-        port.mad.give_gsi_to(self._mad_to_kernel)
+        for l4 in self.L4_TYPES:
+            port.register_l4(l4, self._to_kernel)
+        port.mad.give_gsi_to(self._mad_to_kernel, with_pma=self.HAS_PMA)
         self._leave = port.subscribe(self._changed)
-        self._tell()
-        send(build_frame(WireKind.HELLO, bytes(4)))
 
     def close(self) -> None:
-        """Take the port back; what the kernel has announced is withdrawn. May be called twice."""
+        """Take the port back. May be called twice."""
         if self._closed:
             return
         self._closed = True
         self._leave()
         self._port.mad.give_gsi_to(None)
-        self._port.unregister_l4(L4.ETHERNET)
+        for l4 in self.L4_TYPES:
+            self._port.unregister_l4(l4)
         while self._waiting:
             self._leave_queue(Drop.VNIC_RX_HOST)
-        self._announce(0)
+
+    def take(self, frame: bytes) -> None:
+        """Take a frame of the kernel."""
+        raise NotImplementedError
+
+    def _changed(self, event: PortEvent) -> None:
+        """Let the kernel know of an event of the port."""
+        raise NotImplementedError
 
     # --- flow control --------------------------------------------------------------------------------------
 
@@ -142,7 +151,8 @@ class KernelPort:
     def _to_kernel(self, _port: EndPort, packet: bytes, token: BufferToken | None) -> Drop | None:
         if len(packet) < _SHORTEST:
             return Drop.RX_L4
-        self._give(packet, token, _vesw_of(packet), Drop.VNIC_RX_HOST)
+        vesw_id = _vesw_of(packet) if packet[L4_BYTE] == L4.ETHERNET else 0
+        self._give(packet, token, vesw_id, Drop.VNIC_RX_HOST)
         return None
 
     def _mad_to_kernel(self, packet: bytes) -> Drop | None:
@@ -165,6 +175,37 @@ class KernelPort:
                 self._port.keep(token)
             counters.in_flight += 1
             self._waiting.append(_Unread(packet, token, counters))
+
+    def _leaves(self, packet: bytes) -> None:
+        """Let a packet of the kernel out."""
+        drop = self._port.send(packet)
+        if drop is not None:
+            self.counters.refused += 1
+            log.debug("[%s] a packet of the kernel was refused: %s", self._port.name, drop.value)
+
+
+class KernelPort(PortOfKernel):
+    """A port whose driver is our module in hfi1's place, below opa_vnic."""
+
+    def __init__(
+        self,
+        port: HfiPort,
+        send: Callable[[bytes], bool],
+        *,
+        attached: dict[str, PacketCounters] | None = None,
+        on_vnic: OnVnic = _ignore,
+    ) -> None:
+        """Give a port to a kernel. Args:  on_vnic: is told of its VNICs. Others, Raises: as above."""
+        super().__init__(port, send, attached=attached)
+        self._on_vnic = on_vnic
+        self._tell()
+        send(build_frame(WireKind.HELLO, bytes(4)))
+
+    def close(self) -> None:
+        """Take the port back; what the kernel has announced is withdrawn. May be called twice."""
+        if not self._closed:
+            super().close()
+            self._announce(0)
 
     def _changed(self, _event: PortEvent) -> None:
         self._tell()
@@ -224,10 +265,7 @@ class KernelPort:
             tx.in_packets += 1
             tx.in_bytes += _frame_length(packet)
             _count_out(tx, packet, None)
-        drop = self._port.send(packet)
-        if drop is not None:
-            self.counters.refused += 1
-            log.debug("[%s] a packet of the kernel was refused: %s", self._port.name, drop.value)
+        self._leaves(packet)
 
 
 def _vesw_of(packet: bytes) -> int:

@@ -8,12 +8,11 @@ import os
 from collections.abc import Callable
 from typing import Final
 
-from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.text import visible
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.kernel.cache import KernelError
 from opavnic.kernel.messages import AgentMessage, AgentVerb, Messages
-from opavnic.kernel.port import KernelPort, OnVnic
+from opavnic.kernel.port import PortOfKernel
 from opavnic.kernel.process import READY, KernelProcess
 from opavnic.kernel.wire import MAX_FRAME
 
@@ -24,6 +23,7 @@ _PANIC: Final = "Kernel panic"
 _SAYS: Final = "opavnic: "
 """What lines of the first program begin with."""
 OnMessage = Callable[[AgentMessage], None]
+MakePort = Callable[[HfiPort, Callable[[bytes], bool]], PortOfKernel]
 
 
 class KernelRun:
@@ -34,21 +34,19 @@ class KernelRun:
         process: KernelProcess,
         host: str,
         port: HfiPort,
+        make_port: MakePort,
         *,
-        attached: dict[str, PacketCounters],
-        on_vnic: OnVnic,
         on_routes: Callable[[bytes], None],
         on_end: Callable[[str], None],
     ) -> None:
         """Give the kernel its port.
 
-        Args:    attached, on_vnic: as of `KernelPort`. on_routes: takes datagrams of rtnetlink. on_end: is told, once,
-                 why the kernel has ended, unless that was `close`.
+        Args:    make_port: hands the port over, given what takes frames for the kernel. on_routes: takes datagrams
+                 of rtnetlink. on_end: is told, once, why the kernel has ended, unless that was `close`.
         Raises:  FabricError: the port has a driver.
         """
         self.process = process
         self._host = host
-        self._hfi_port = port
         self._on_routes = on_routes
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
@@ -64,7 +62,7 @@ class KernelRun:
         """Done once programs can be started and opa_vnic has announced itself; KernelError: it did not come up."""
         self._console_ready = False
         self._pidfd = os.pidfd_open(process.pid)
-        self.port = KernelPort(port, self._send, attached=attached, on_vnic=on_vnic)
+        self.port = make_port(port, self._send)
         self._leave_flow = port.on_flow(self._flow)
         self._loop.add_reader(process.agent, self._agent_readable)
         self._loop.add_reader(process.console, self._console_readable)

@@ -41,6 +41,23 @@ TX_REASONS: Final = frozenset((Drop.VNIC_TX_STATE, Drop.VNIC_TX_DLID, Drop.TX_MT
 """Of those, the reasons of frames that the kernel's host has sent."""
 
 
+LINK: Final = structure(
+    "link", "u64 guid; u8 port, type, state, reason; u32 phy, fabric, width, device, lni", "big", __name__
+)
+"""An end of a cable of hfi1."""
+IDLE: Final = structure("idle", "u64 message", "big", __name__)
+NEIGHBOUR: Final = {"reason": 0, "phy": 0x10, "fabric": 0x311003, "width": 0x20008, "device": 0x24F100}
+"""What a switch says of itself in training: no power management; AU of 64 bytes, 0x110 credits of VL15, CRCs of 14 and
+48 bits; 25 Gbit/s, four lanes."""
+
+
+class PhysicalLink(IntEnum):
+    """Physical states of a link, as the 8051 has them."""
+
+    LINK_UP = 0x50
+    OFFLINE = 0x90
+
+
 class WireKind(IntEnum):
     """What a frame holds."""
 
@@ -54,6 +71,12 @@ class WireKind(IntEnum):
     """From the kernel: capability mask 3 has changed."""
     VNIC = 0x23
     """From the kernel: the interface index of a VNIC, and the id of the virtual switch that it is on (4 bytes each)."""
+    PACKET_9B = 0x11
+    """Of hfi1: a 9B packet."""
+    LINK = 0x25
+    """Of hfi1, and for it: an end of its cable; see `LINK` (source/opa_virtual_hfi/wire.c)."""
+    IDLE = 0x26
+    """Of hfi1, and for it: a message of the 8051."""
     DROPS = 0x24
     """From the kernel: frames that have ended in its driver since it last said so; see `KernelDrops`."""
 

@@ -88,6 +88,7 @@ class MadStack:
         self._take_rest: RestHandler | None = None
         self._take_smp: RestHandler | None = None
         self._take_gsi: Callable[[bytes], Drop | None] | None = None
+        self._gives_pma = False
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -141,13 +142,15 @@ class MadStack:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
         self._take_rest = handler
 
-    def give_gsi_to(self, taker: Callable[[bytes], Drop | None] | None) -> None:
+    def give_gsi_to(self, taker: Callable[[bytes], Drop | None] | None, *, with_pma: bool = False) -> None:
         """Pass packets of queue pair 1 to `taker`, whole, as to a driver with a MAD stack of its own; None: end that.
 
-        It returns why a packet is dropped, or None. Performance management stays here, as it stays with the device
-        under Linux.
+        It returns why a packet is dropped, or None.
+
+        Args:  with_pma: those of performance management, too; else they stay here, with the counters.
         """
         self._take_gsi = taker
+        self._gives_pma = with_pma
 
     def give_qp0_to(self, handler: RestHandler) -> None:
         """Pass MADs of subnet management, which queue pair 0 receives, to `handler`; it may give them to `take`."""
@@ -343,7 +346,8 @@ class MadStack:
             return Drop.MAD_MALFORMED
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
-        if self._take_gsi is not None and fm.dest_qp == QP_GSI and header.mgmt_class != MadClass.PERFORMANCE:
+        is_given = self._gives_pma or header.mgmt_class != MadClass.PERFORMANCE
+        if self._take_gsi is not None and fm.dest_qp == QP_GSI and is_given:
             return self._take_gsi(packet)
         if header.base_version not in BASE_VERSIONS:
             return Drop.MAD_MALFORMED

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from opavnic.kernel.drivers import HFI1, OPA_VNIC, LinuxDriver
 from opavnic.lab.file.sections import InterfaceName
 from vema.base.sections import Section
 from vema.em.desired.problems import Problem
@@ -70,8 +71,13 @@ class GuestKernel(Section):
 
     name: Annotated[str, AfterValidator(_check_kernel)] = ""
     """As `opavnic kernel list` lists it; default: the newest of those named after their version."""
-    driver: Literal["opa_vnic"] = "opa_vnic"
-    """Which of Linux's own has the HFI's port."""
+    driver: Literal["opa_vnic", "hfi1"] = "opa_vnic"
+    """Which of Linux's own has the HFI's port. hfi1 has no VNICs here, but the port's management, IPoIB and verbs."""
+
+    @property
+    def linux_driver(self) -> LinuxDriver:
+        """That driver."""
+        return HFI1 if self.driver == HFI1.name else OPA_VNIC
 
 
 class GuestKeys(Section):
@@ -95,10 +101,12 @@ class GuestKeys(Section):
     kernel: Annotated[
         GuestKernel | None,
         BeforeValidator(lambda value: {"driver": value} if isinstance(value, str) else value),
-        WithJsonSchema({"type": ["string", "object", "null"], "description": "opa_vnic, or {name}"}),
+        WithJsonSchema(
+            {"type": ["string", "object", "null"], "description": "opa_vnic, hfi1, or {name, driver}"}
+        ),
     ] = None
-    """A kernel of its own, user-mode Linux as `opavnic kernel build` builds it: Linux's opa_vnic has the HFI's port.
-    {name: NAME} chooses one of several that are built."""
+    """A kernel of its own, user-mode Linux as `opavnic kernel build` builds it: Linux's opa_vnic has the HFI's port, or
+    Linux's hfi1. {name: NAME} chooses one of several that are built."""
 
     @model_validator(mode="after")
     def _one_place(self) -> GuestKeys:
@@ -145,6 +153,11 @@ def is_apart(host: object) -> bool:
     return told.get("kernel") is not None or (not is_guest(told) and told.get("netns", "own") == "own")
 
 
+def _driver_of(kernel: object) -> object:
+    """Return the driver that plain data of a kernel name."""
+    return kernel.get("driver") if isinstance(kernel, dict) else kernel
+
+
 def guest_problems(hosts: Mapping[str, Any], members: Sequence[Sequence[str]]) -> list[Problem]:
     """Return the contradictions of virtual machines; values of a wrong type are skipped.
 
@@ -158,6 +171,12 @@ def guest_problems(hosts: Mapping[str, Any], members: Sequence[Sequence[str]]) -
                 if told.get(key, 1) != 1:
                     text = f'host "{host}" is a kernel of its own, whose device has one port: {key} is 1'
                     problems.append(Problem(("hosts", host, key), text))
+            if _driver_of(told["kernel"]) == HFI1.name and any(host in names for names in members):
+                text = (
+                    f'host "{host}" is in a virtual switch, but hfi1 of Linux 6.1 panics at the first packet of '
+                    "a VNIC: write kernel: opa_vnic, or take it out of members"
+                )
+                problems.append(Problem(("hosts", host, "kernel"), text))
         tap = told.get("tap") if isinstance(told, dict) else None
         name = tap.get("name") if isinstance(tap, dict) else tap
         if not isinstance(name, str):

@@ -18,8 +18,11 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkState
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.kernel.cache import BuiltKernel, KernelError
+from opavnic.kernel.drivers import OPA_VNIC, LinuxDriver
+from opavnic.kernel.hfi1_port import FIRST_LID, Hfi1Port
 from opavnic.kernel.messages import AgentMessage, AgentVerb
 from opavnic.kernel.netdev import KernelInterfaces, KernelLinks, KernelNetdev, KernelVnic
+from opavnic.kernel.port import KernelPort, PortOfKernel
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.running import KernelRun
 from opavnic.lab.file.host_setup import HostSetup
@@ -36,11 +39,19 @@ class KernelHost(HostBackend):
     has_own_driver = True
 
     def __init__(
-        self, name: str, interfaces: list[Interface], namespace: Path, kernel: BuiltKernel, setup: HostSetup
+        self,
+        name: str,
+        interfaces: list[Interface],
+        namespace: Path,
+        kernel: BuiltKernel,
+        setup: HostSetup,
+        linux_driver: LinuxDriver,
     ) -> None:
         super().__init__(name, interfaces)
         self.namespace = namespace
         self.kernel = kernel
+        self.linux_driver = linux_driver
+        """Which of Linux's own has the HFI's port."""
         self.setup = setup
         """How each kernel that boots is set up."""
         self.driver: KernelDriver | None = None
@@ -49,7 +60,9 @@ class KernelHost(HostBackend):
 
     def boot(self) -> KernelProcess:
         """Start a process. Raises KernelError."""
-        return KernelProcess(self.kernel, self.name, partial(run_in_namespace, self.namespace))
+        assert self.driver is not None  # noqa: S101 - the fabric is made
+        start, guid = partial(run_in_namespace, self.namespace), self.driver.port.guid
+        return KernelProcess(self.kernel, self.name, start, driver=self.linux_driver, guid=guid)
 
     def adopt(self, port: str, vport_num: VportNum, netdev: KernelNetdev) -> None:
         """Give a netdev that the kernel has made what the lab file says of it: name, address, MTU."""
@@ -115,6 +128,9 @@ class KernelDriver:
         self._changed = asyncio.Event()
         """Set when something of its VNICs has changed."""
         host.driver = self
+        if host.linux_driver is not OPA_VNIC:
+            port.first_lid = FIRST_LID
+            self._set_link(False)
 
     # --- what a world needs --------------------------------------------------------------------------------
 
@@ -200,15 +216,26 @@ class KernelDriver:
             process,
             self._host.name,
             self.port,
-            attached=self._fabric.attached,
-            on_vnic=self._vnic,
+            self._hand_over,
             on_routes=self._interfaces.take,
             on_end=self._died,
         )
-        self._set_link(True)
+        if self._host.linux_driver is OPA_VNIC:
+            self._set_link(True)
         links.ask_all()
         self.take_names(self._names)
         return self.run
+
+    def _hand_over(self, port: HfiPort, send: Callable[[bytes], bool]) -> PortOfKernel:
+        attached = self._fabric.attached
+        if self._host.linux_driver is OPA_VNIC:
+            return KernelPort(port, send, attached=attached, on_vnic=self._vnic)
+        return Hfi1Port(port, send, attached=attached, on_link=self._set_link, holder=self._holder)
+
+    @property
+    def _holder(self) -> str:
+        """What holds the link down while no kernel has it up."""
+        return f"the kernel of {self._host.name}"
 
     def take_names(self, text: str) -> None:
         """Let /etc/hosts say something on the host, also once its kernel has been booted again."""
@@ -241,7 +268,7 @@ class KernelDriver:
 
     def _set_link(self, up: bool) -> None:
         if self.port.link is not None:
-            self._fabric.set_links([self.port.link], up, by=f"the kernel of {self._host.name}")
+            self._fabric.set_links([self.port.link], up, by=self._holder)
 
     # --- its VNICs -----------------------------------------------------------------------------------------
 

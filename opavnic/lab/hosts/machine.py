@@ -217,12 +217,13 @@ class LabHosts:
         wanted = self._model.hosts[name].kernel
         assert wanted is not None  # noqa: S101 - the caller has looked
         try:
-            kernel = find_kernel(wanted.name)
+            kernel = find_kernel(wanted.name, wanted.linux_driver)
         except KernelError as error:
             raise LabError(f"host {name}: {error}") from error
         (entry,) = (entry for entry in self.journal.namespaces if entry.host == name)
         self.journal.guests.append(GuestEntry(name, KERNEL, entry.path, entry.inode, entry.mark))
-        return KernelHost(name, interfaces, namespace, kernel, self._model.hosts[name])
+        setup = self._model.hosts[name]
+        return KernelHost(name, interfaces, namespace, kernel, setup, wanted.linux_driver)
 
     def _make_guest_host(
         self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool

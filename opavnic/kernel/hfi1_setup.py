@@ -1,0 +1,134 @@
+"""What the fabric's subnet manager tells a port whose SMA is hfi1's own, as SMPs on a directed route. Sans-IO.
+
+The manager sets our ports by calls. For such a port, what it has set is told on: LIDs, P_Keys, tables of service
+levels, buffers, then ARMED and ACTIVE, as a fabric manager does. The cable loses nothing: no request is repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Final
+
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import dlid_of, l4_of, sc_of
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
+from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method
+from hfi_sim.wire.mad.smp_header import DirectedHeader
+from hfi_sim.wire.packet import strip
+from hfi_sim.wire.sma.port_info import PortInfo
+from hfi_sim.wire.sma.tables import PKEYS_PER_BLOCK, BufferControl, PartitionTable, ScToSl, SlToSc
+
+log = logging.getLogger("opavnic.kernel.hfi1")
+_ONE: Final = 1 << 24 | 1
+"""Attribute modifier: one port, port 1."""
+_BLOCK: Final = 1 << 24
+"""One block of a table, the first."""
+_BEGINS: Final = 1 << 9
+"""A manager begins to set the port up; without it, hfi1 refuses ARMED."""
+_STATUS: Final = 0x7FFF
+_DATA_VLS: Final = 8
+_DEDICATED, _SHARED, _OVERALL = 64, 0x200, 0x400
+"""Buffers of a VL, and of all: more than hfi1 has under way."""
+
+Request = tuple[Method, SubnetAttrId, int, bytes]
+Dialogue = Generator[Request, bytes, None]
+"""Yields requests, is sent the data of their responses."""
+
+
+class Hfi1Setup:
+    """The dialogue with one SMA; at any time, one request is open at most."""
+
+    def __init__(self, port: HfiPort, send: Callable[[bytes], None], activate: Callable[[], None]) -> None:
+        """Prepare. Args: send: takes packets for the HFI. activate: is called between ARMED and ACTIVE."""
+        self._port = port
+        self._send = send
+        self._activate = activate
+        self._dialogue: Dialogue | None = None
+        self._tid = 0
+
+    def begin(self) -> None:
+        """Tell the SMA all that holds now; what was being told is given up."""
+        self._dialogue = self._all()
+        self._go_on(None)
+
+    def end(self) -> None:
+        """Await nothing more."""
+        self._dialogue = None
+
+    def take(self, packet: bytes) -> bool:
+        """Take the response to the open request; return False where a packet is something else."""
+        if l4_of(packet) != L4.FM or sc_of(packet) != SC_MANAGEMENT or dlid_of(packet) != LID_PERMISSIVE:
+            return False
+        try:
+            _, mad = parse_fm_payload(strip(packet))
+            header = MadHeader.parse(mad)
+        except WireError:
+            return False
+        if header.method != Method.GET_RESP or header.mgmt_class != MadClass.SUBN_DIRECTED:
+            return False
+        if self._dialogue is None or header.tid != self._tid:
+            return True
+        if status := header.status & _STATUS:
+            log.warning(
+                "[%s] hfi1 refuses attribute %#06x: status %#06x", self._port.name, header.attr_id, status
+            )
+        self._go_on(mad[MadHeader.SIZE + DirectedHeader.SIZE :].ljust(MAD_SIZE, b"\0"))
+        return True
+
+    def _go_on(self, data: bytes | None) -> None:
+        dialogue = self._dialogue
+        assert dialogue is not None  # noqa: S101 - the callers have looked
+        try:
+            request = next(dialogue) if data is None else dialogue.send(data)
+        except StopIteration:
+            self._dialogue = None
+        else:
+            self._ask(*request)
+
+    def _ask(self, method: Method, attribute: SubnetAttrId, modifier: int, data: bytes) -> None:
+        self._tid += 1
+        head = MadHeader(
+            mgmt_class=MadClass.SUBN_DIRECTED,
+            method=method,
+            class_specific=1 << 8 | 1,  # after the first of one hop, by the switch's port
+            tid=self._tid,
+            attr_id=attribute,
+            attr_mod=modifier,
+        )
+        path = bytes([0, 1]).ljust(64, b"\0")
+        mad = (head.build() + DirectedHeader(initial_path=path).build() + data).ljust(MAD_SIZE, b"\0")
+        where = (LID_PERMISSIVE, LID_PERMISSIVE, SC_MANAGEMENT, PKEY_FULL_MANAGEMENT)
+        self._send(build_fm_packet(*where, 0, 0, mad, self._port.icrc))
+
+    def _all(self) -> Dialogue:
+        port = self._port
+        data = yield Method.GET, SubnetAttrId.PORT_INFO, _ONE, b""
+        info = PortInfo.parse(data[: PortInfo.SIZE])
+        before = info.state
+        info = replace(info, lid=port.lid, lmc=port.lmc, master_sm_lid=port.sm_lid, state=0, physical_state=0)
+        yield Method.SET, SubnetAttrId.PORT_INFO, _ONE, info.build()
+        pkeys = tuple(port.pkeys.entries)[:PKEYS_PER_BLOCK]
+        table = PartitionTable(pkeys=pkeys + (0,) * (PKEYS_PER_BLOCK - len(pkeys)))
+        yield Method.SET, SubnetAttrId.PARTITION_TABLE, _BLOCK, table.build()
+        yield Method.SET, SubnetAttrId.SL_TO_SC, 0, SlToSc(scs=tuple(port.settings.sl_to_sc)).build()
+        yield Method.SET, SubnetAttrId.SC_TO_SL, 0, ScToSl(sls=tuple(port.settings.sc_to_sl)).build()
+        if port.state is not PortState.ACTIVE:
+            return
+        if before == PortState.INIT:
+            vls = ({"dedicated": _DEDICATED, "shared": _SHARED},) * _DATA_VLS
+            data = yield Method.GET, SubnetAttrId.BUFFER_CONTROL, _ONE, b""
+            now = BufferControl.parse(data[: BufferControl.SIZE])
+            wanted = replace(now, overall_shared=_OVERALL, vls=(*vls, *now.vls[_DATA_VLS:]))
+            yield Method.SET, SubnetAttrId.BUFFER_CONTROL, _ONE, wanted.build()
+            armed = replace(info, state=PortState.ARMED)
+            yield Method.SET, SubnetAttrId.PORT_INFO, _ONE | _BEGINS, armed.build()
+        if before in (PortState.INIT, PortState.ARMED):
+            self._activate()
+            yield Method.SET, SubnetAttrId.PORT_INFO, _ONE, replace(info, state=PortState.ACTIVE).build()

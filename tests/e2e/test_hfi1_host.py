@@ -1,0 +1,104 @@
+"""A host that is a kernel of its own, with Linux's own hfi1. Needs a kernel: `opavnic kernel build`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from e2e.conftest import Program
+from e2e.test_kernel_host import KernelLab
+from opavnic.kernel.cache import MODULES, KernelError, find_kernel
+from opavnic.kernel.drivers import HFI1
+
+LAB: Final = """name: {lab}
+hosts: {{h1: {{}}, h2: {{}}, k1: {{kernel: hfi1, may_manage: true}}, k2: {{kernel: hfi1}}}}
+vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}}]
+"""
+PORT: Final = "/sys/class/infiniband/hfi1_0/ports/1"
+SMPS: Final = Path(__file__).parents[1] / "hfi_smps.py"
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    try:
+        find_kernel(driver=HFI1)
+    except KernelError as error:
+        pytest.skip(str(error))
+
+
+def _until(lab: KernelLab, what: str, host: str = "k1") -> None:
+    """Look until the port of a host is in a state: nothing tells of it."""
+    while lab.inside(host, "cat", f"{PORT}/state") != what:
+        pass
+
+
+def _link(lab: KernelLab, host: str) -> str:
+    """Return the state of a host's link."""
+    return next(str(link["state"]) for link in lab.status()["links"] if link["name"].startswith(f"{host}:"))
+
+
+def _wait(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        pass
+
+
+def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
+    opavnic: Program, tmp_path: Path
+) -> None:
+    lab = KernelLab(opavnic, tmp_path, LAB)
+    lids = {}
+    for host in ("k1", "k2"):
+        _until(lab, "4: ACTIVE\n", host)
+        lids[host] = int(lab.inside(host, "cat", f"{PORT}/lid"), 0)
+    assert sorted(lids.values()) == [0xC000, 0xC001], "with these, hfi1 sends 16B packets alone"
+    assert lab.inside("k2", "cat", f"{PORT}/pkeys/0") == "0x7fff\n"
+    if shutil.which("opareport"):
+        report = lab.inside("k1", "opareport", "-o", "nodes")
+        assert "5 Connected FIs in Fabric" in report, (
+            "k1, k2, h1, h2, em: as our SA says to the kernel's user_mad"
+        )
+        assert "Neighbor:  Name: sw0" in report
+    program = (sys.executable, str(SMPS), "pma", str(lids["k2"]), "300")
+    assert lab.inside("k1", *program) == "300/300\n", "performance management of one hfi1, asked by another"
+    assert lab.kernel()["malformed"] == lab.kernel()["refused"] == 0
+    lab.ok("check")
+    assert lab.status()["balance"] == {}
+    lab.ok("down", lab.name)
+
+
+def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_path: Path) -> None:
+    lab = KernelLab(opavnic, tmp_path, LAB)
+    _until(lab, "4: ACTIVE\n")
+    lab.ok("fault", "add", "link-down on k1")
+    _until(lab, "1: DOWN\n")
+    lab.ok("fault", "clear")
+    _until(lab, "4: ACTIVE\n")
+
+    lab.inside("k1", "rmmod", "ib_ipoib", "hfi1")
+    _wait(lambda: _link(lab, "k1") == "down")
+    module = find_kernel(driver=HFI1).directory / MODULES / "hfi1.ko"
+    lab.inside("k1", "insmod", str(module), "krcvqs=1")
+    _until(lab, "4: ACTIVE\n")
+    assert _link(lab, "k1") == "up"
+    assert "WARNING: CPU: 0 PID: 1 at" in (log := lab.inside("k1", "dmesg")), (
+        "of user-mode Linux's own PCI, at boot"
+    )
+    assert log.count("WARNING: ") == 1
+
+    os.kill(lab.kernel()["pid"], signal.SIGKILL)
+    _wait(lambda: _link(lab, "k1") == "down")
+    refused = lab.opavnic("exec", "k1", "--", "true")
+    assert (refused.returncode, refused.stderr) == (126, "opavnic: true: the kernel of host k1 has ended\n")
+    lab.ok("fault", "add", "crash on k1")
+    lab.ok("fault", "clear")
+    _wait(lambda: lab.kernel()["pid"] is not None)
+    _wait(lambda: lab.opavnic("exec", "k1", "--", "cat", f"{PORT}/state").stdout == "4: ACTIVE\n")
+    assert lab.status()["balance"] == {}
+    lab.ok("down", lab.name)
