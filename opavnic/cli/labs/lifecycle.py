@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
     from opavnic.state.removed import Removed
 
 File = Annotated[Path, typer.Argument(help="A lab file.")]
+Untrusted = Annotated[
+    bool,
+    typer.Option(
+        "--untrusted",
+        help="The file is from a stranger: refuse what reaches beyond the lab (SECURITY.md), and bound its size.",
+    ),
+]
 
 
 def up(
@@ -49,6 +57,7 @@ def up(
     listen: Listen = None,
     credentials: Credentials = None,
     insecure: Insecure = False,
+    untrusted: Untrusted = False,
     as_json: AsJson = False,
 ) -> None:
     """Start a lab. In the foreground it runs until Ctrl-C, which removes every trace of it.
@@ -62,11 +71,13 @@ def up(
       opavnic up examples/two-hosts.yaml
       opavnic up examples/two-switches.yaml -d
       opavnic up lab.yaml --cluster --listen tls/192.0.2.1:7447
+      opavnic up --untrusted downloaded.yaml
     """
-    from opavnic.lab.file.loader import load_lab
     from opavnic.lab.ownership.privileges import obtain
 
-    model = load_lab(file)
+    if untrusted and cluster:
+        fail("up: --untrusted and --cluster: a stranger's lab stays on one machine", EXIT_USAGE)
+    model = _load(file, untrusted)
     if not cluster and (wait or name or listen or credentials or insecure):
         fail("up: --wait, --name, --listen, --credentials and --insecure need --cluster", EXIT_USAGE)
     if cluster:
@@ -76,11 +87,26 @@ def up(
         _up_cluster(model, file.resolve(), way, wait, detach, as_json)
         return
     _end_earlier_run(model.name)
-    private = obtain()
+    private = obtain(rootless=untrusted)
+    if untrusted:
+        from opavnic.lab.untrusted.checked_file import bound_lab
+
+        bound_lab()
+    make = partial(_make_lab, model, file.resolve(), private, untrusted)
     if detach:
-        _up_detached(model, file.resolve(), private, as_json)
+        _up_detached(model, make, as_json)
     else:
-        _up_here(model, file.resolve(), private, as_json)
+        _up_here(make, as_json)
+
+
+def _load(file: Path, untrusted: bool) -> LabModel:
+    if untrusted:
+        from opavnic.lab.untrusted.checked_file import load_untrusted
+
+        return load_untrusted(file)
+    from opavnic.lab.file.loader import load_lab
+
+    return load_lab(file)
 
 
 def _end_earlier_run(name: str) -> None:
@@ -99,11 +125,11 @@ def _end_earlier_run(name: str) -> None:
             say(removed.of_an_earlier_run())
 
 
-def _make_lab(model: LabModel, file: Path, private: bool) -> Lab:
+def _make_lab(model: LabModel, file: Path, private: bool, untrusted: bool) -> Lab:
     from opavnic.lab.change.service import serve_changes
     from opavnic.lab.run.lab import Lab
 
-    return serve_changes(Lab(model, file=str(file), private=private))
+    return serve_changes(Lab(model, file=str(file), private=private), untrusted=untrusted)
 
 
 def _up_cluster(
@@ -140,16 +166,17 @@ def _up_cluster(
     _follow(model, spawn(body), as_json)
 
 
-def _up_here(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
+def _up_here(make: Callable[[], Lab], as_json: bool) -> None:
     from hfi_sim.base import precise_loop
     from opavnic.lab.run.daemon import run_lab
+
+    lab = make()
+    model = lab.model
+    lab.progress = say
 
     def ready(state: LabState) -> None:
         _show_ready(state, as_json)
         say(f"lab {model.name} is running; end it with Ctrl-C")
-
-    lab = _make_lab(model, file, private)
-    lab.progress = say
 
     def broken(reason: str) -> None:
         say(f"lab {model.name} has ended: {reason}")
@@ -166,14 +193,14 @@ def _show_removed(model: LabModel, removed: Removed) -> None:
         fail(removed.complaint)
 
 
-def _up_detached(model: LabModel, file: Path, private: bool, as_json: bool) -> None:
+def _up_detached(model: LabModel, make: Callable[[], Lab], as_json: bool) -> None:
     from opavnic.lab.run.detach import spawn
 
     def body(tell: Tell) -> None:
         from hfi_sim.base import precise_loop
         from opavnic.lab.run.daemon import run_lab
 
-        lab = _make_lab(model, file, private)
+        lab = make()
         lab.progress = lambda text: tell("progress", text)
         # the starter has left: status, ps and the log report a failure
         precise_loop.run(run_lab(lab, lambda state: tell("ready", state.as_json()), broken=lambda _: None))
@@ -281,7 +308,7 @@ def prune(
             print_line(f"  {line}")
 
 
-def validate(file: File, as_json: AsJson = False) -> None:
+def validate(file: File, untrusted: Untrusted = False, as_json: AsJson = False) -> None:
     """Check a lab file and report every mistake with file, line and path. Needs no privilege.
 
     \b
@@ -290,10 +317,9 @@ def validate(file: File, as_json: AsJson = False) -> None:
     """
     from hfi_sim.base.text import counted
     from opavnic.lab.file.errors import ConfigError
-    from opavnic.lab.file.loader import load_lab
 
     try:
-        model = load_lab(file)
+        model = _load(file, untrusted)
     except ConfigError as error:
         if as_json:
             print_json({"ok": False, "problems": list(error.problems)})

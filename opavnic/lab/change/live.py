@@ -31,6 +31,7 @@ from opavnic.lab.run.pinned import with_vports
 from opavnic.lab.run.save import saved_data
 from opavnic.lab.run.status import vnic_state
 from opavnic.lab.run.world_of import add_agent, let_manage
+from opavnic.lab.untrusted.rules import untrusted_problems
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.jobs import current_job
@@ -40,7 +41,7 @@ from opavnic.world.wiring import lay, take_away
 from vema.base.sections import AS_WRITTEN
 from vema.base.types import VportNum
 from vema.em.desired.desired import EmConfig, VeswSection
-from vema.em.desired.problems import model_problems, named
+from vema.em.desired.problems import model_problems, named, path_text
 
 _LOOK_AGAIN_S: Final = 0.01
 
@@ -50,9 +51,10 @@ Edit = Callable[[LabData, Topology], LabData]
 class LivingLab:
     """The changes of one lab."""
 
-    def __init__(self, lab: Lab) -> None:
-        """Args:  lab: it runs."""
+    def __init__(self, lab: Lab, *, untrusted: bool = False) -> None:
+        """Args:  lab: it runs. untrusted: changes bring nothing that `untrusted_problems` refuses."""
         self._lab = lab
+        self._untrusted = untrusted
         self._one_at_a_time = asyncio.Lock()
         self._numbers = HostNumbers()
         self._vports = VportNumbers()
@@ -133,6 +135,8 @@ class LivingLab:
             data, _ = saved_data(self._lab)
             before = self.model_of(data)
             edited = edit(data, self._lab.world.topology)
+            if self._untrusted and (refused := untrusted_problems(edited)):
+                raise EditError("; ".join(f"{path_text(one.path)}: {one.message}" for one in refused))
             after = self._keeping(before, edited, keeps_addresses=not ends_drift)
             steps = self._difference(before, after)
             said = steps.lines()

@@ -22,17 +22,17 @@ _NAMED: Final = 3
 """Hosts that the name of a job names."""
 
 
-def serve_changes(lab: Lab) -> Lab:
-    """Let the control API of a lab change it."""
-    lab.parts.own["changes"] = ChangeRoutes(lab)
+def serve_changes(lab: Lab, *, untrusted: bool = False) -> Lab:
+    """Let the control API of a lab change it; where it is untrusted, within what such a lab may have."""
+    lab.parts.own["changes"] = ChangeRoutes(LivingLab(lab, untrusted=untrusted))
     return lab
 
 
 class ChangeRoutes(RunningPart):
     """POST /change: hosts, virtual switches and links come and go."""
 
-    def __init__(self, lab: Lab) -> None:
-        self._live = LivingLab(lab)
+    def __init__(self, live: LivingLab) -> None:
+        self._live = live
 
     def routes(self) -> list[web.RouteDef]:
         return [web.post("/change", self._change)]

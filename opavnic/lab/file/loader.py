@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,10 +28,16 @@ def load_lab(file: Path) -> LabModel:
     return parse_lab(read_text(file, MAX_FILE_BYTES, KIND), str(file))
 
 
-def parse_lab(text: str, source: str, environment: Mapping[str, str] | None = None) -> LabModel:
+def parse_lab(
+    text: str,
+    source: str,
+    environment: Mapping[str, str] | None = None,
+    refuse: Callable[[Mapping[str, Any]], list[Problem]] | None = None,
+) -> LabModel:
     """Check the text of a lab file.
 
     Args:    source: names it in messages. environment: what `${NAME}` stands for; None: that of this process.
+             refuse: says what of its data is not allowed, before anything is made of them.
     Raises:  ConfigError: one line for each mistake.
     """
     try:
@@ -56,6 +62,8 @@ def parse_lab(text: str, source: str, environment: Mapping[str, str] | None = No
     problems = [*document.problems, *spread.problems]
     if document.has_unset or spread.problems:  # further checks would report names that were never spread
         raise ConfigError(document.lines(source, problems))
+    if refuse is not None and (refused := refuse(spread.data)):
+        raise ConfigError(document.lines(source, spread.place(refused)))
     model = None
     try:
         model = lab_model().model_validate(spread.data)

@@ -43,17 +43,24 @@ def check_tun() -> None:
         raise PrivilegeError(f"{TUN_DEVICE} cannot be opened: {error.strerror}") from error
 
 
-def obtain() -> bool:
+def obtain(*, rootless: bool = False) -> bool:
     """Make sure that this process may create TAPs and namespaces.
 
     A process without the capabilities moves, with its future children, into new user, mount and network namespaces,
     where it has them. This must happen before the process starts a second thread.
 
+    Args:    rootless: move even with the capabilities, and refuse root: files and sysctls of the machine that are
+             root's would be open in its namespaces, too.
     Returns: whether it moved ("the machine itself" is then the private network namespace).
     Raises:  PrivilegeError: one line that says what is missing and how to get it.
     """
+    if rootless and os.geteuid() == 0:
+        raise PrivilegeError(
+            "an untrusted lab runs as an ordinary user, and this is root, whose files and sysctls stay open to it in "
+            "namespaces; as another user: setpriv --reuid=65534 --regid=65534 --clear-groups opavnic up --untrusted ..."
+        )
     check_tun()
-    if has_capabilities():
+    if has_capabilities() and not rootless:
         return False
     root = runtime_root()
     uid, gid = os.getuid(), os.getgid()

@@ -1,0 +1,1 @@
+"""Labs whose authors are not trusted: what their files may say, and a check of them that ends."""
