@@ -29,6 +29,7 @@ from hfi_sim.fabric.topology.node_names import (
     without_rates,
     without_shared,
 )
+from hfi_sim.fabric.topology.other_forms import shown, why_unreadable
 
 LANE_BPS: Final = {
     "SDR": 2.5e9,
@@ -43,20 +44,21 @@ LANE_BPS: Final = {
 }
 """Bits per second of one lane."""
 
-_LINE_SHOWN: Final = 80
 _DUMP: Final = "# Topology file: generated on"
 """How the output of ibnetdiscover begins."""
 _NODE: Final = re.compile(r'(Switch|Ca|Hca|Rt|Router)\s+([0-9]{1,9})\s+"([^"]+)"\s*(?:#\s*(.*))?$')
 _PORT: Final = re.compile(
-    r'\[([0-9]{1,9})\](?:\[ext [0-9]+\])?\s*(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*\[([0-9]{1,9})\](?:\[ext [0-9]+\])?'
-    r"\s*(?:\(([0-9a-fA-F]+)\))?((?:\s+(?:lid [0-9]+(?:\[[0-9]+\])?|lmc [0-9]+|[swe]\s*=\s*[0-9]+))*)\s*(?:#\s*(.*))?$"
+    r'\[([0-9]{1,9})\](?:\[ext [0-9]+\])?\s*(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"(?:\s*\[([0-9]{1,9})\])?'
+    r"(?:\[ext [0-9]+\])?\s*(?:\(([0-9a-fA-F]+)\))?"
+    r"((?:\s+(?:lid [0-9]+(?:\[[0-9]+\])?|lmc [0-9]+|[swe]\s*=\s*[0-9]+))*)\s*(?:#\s*(.*))?$"
 )
-"""The last group but one: LIDs and what ibsim takes, speed and width."""
+"""The last group but one: LIDs and what ibsim takes, speed and width. There a far port that is not said is port 1."""
 _VALUE: Final = re.compile(
-    r"(vendid|devid|sysimgguid|switchguid|caguid|hcaguid|rtguid|nodeguid|portguid)s?=(?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?"
+    r"(vendid|devid|sysimgguid|switchguid|caguid|hcaguid|rtguid|nodeguid|portguid)s?[=+](?:0x)?([0-9a-fA-F]{1,16})(?:\(\w+\))?"
     r"\s*(?:#.*)?$"
 )
-"""Behind the `#`: what `ibnetdiscover -g` says of the chassis, its name and slot, and of the chip."""
+"""Behind the `#`: what `ibnetdiscover -g` says of the chassis, its name and slot, and of the chip. `+`: ibsim counts on
+from its last GUID."""
 _DEFAULTS: Final = re.compile(r"(width|speed|extspeed)\s*=\s*([0-9]+)$")
 """What ibsim takes for all ports that follow."""
 _IBSIM_COMMAND: Final = re.compile(r"(?:do\s|pdebug\b|module\b)")
@@ -71,38 +73,20 @@ _IBSIM_SPEEDS: Final = {4: 10e9, 2: 5e9, 1: 2.5e9}
 """Bits per second of each bit of a speed, the best first; no bit: the best."""
 _IBSIM_EXTENDED: Final = {8: 100e9, 4: 50e9, 2: 25e9, 1: 14e9}
 """The same of an extended speed, which goes before; no bit: there is none."""
-_HEADING: Final = re.compile(r"(?:Non-)?Chassis(?: Nodes| [0-9]+(?: \(guid 0x[0-9a-fA-F]+\))?)$")
+_HEADING: Final = re.compile(
+    r"(?:(?:Non-)?Chassis(?: Nodes| [0-9]+(?: \(guid 0x[0-9a-fA-F]+\))?)|Hostname: .*)$"
+)
 """What groups nodes: `ibnetdiscover -g`, and the example of its manual page."""
 _SAID: Final = re.compile(r"(?:ibwarn|ibdebug): |(?:\./)?src/\w+\.c:[0-9]+; ")
 """What programs of this family write to stderr, which `> file 2>&1` leaves in the file."""
-_OTHER_FORMS: Final = (
-    (re.compile(r"(?:CA|Switch|Router):? (?:0x[0-9a-fA-F]+ )?.*:$"), "the output of iblinkinfo"),
-    (re.compile(r"(?:SW|CA|RT)\s+[0-9]+\s+[0-9]+\s+0x"), "the list of ports of ibnetdiscover -p"),
-    (re.compile(r"(?:Ca|Switch|Router)\s*: 0x"), "the list of nodes of ibnetdiscover -l"),
-    (re.compile(r"(?:TOPSYSTEM|SYSTEM|SUBSYSTEM|NODE (?:SW|CA))\b"), "a system of ibdm (.ibnl)"),
-    (re.compile(r"\{\s*(?:SW|CA|RTR)\s+Ports:"), "a list of links of ibdiagnet (.lst)"),
-    (re.compile(r"(?:strict )?(?:di)?graph\b"), "a graph for Graphviz"),
-    (re.compile(r"[\[{]\s*$|[\[{]\s*[\"{]"), "JSON"),
-    (re.compile(r"(?:SwitchName|NodeName)="), "a topology.conf of Slurm, which has no ports"),
-    (re.compile(r"START_|BEGIN_DUMP"), "the database of ibdiagnet (.db_csv)"),
-    (
-        re.compile(r"[^;\"]*(?:;[^;]*){2,}$"),
-        "a table of opaextract... or for opagentopology or opaxlattopology",
-    ),
-    (re.compile(r"[^,\"]*(?:,[^,]*){4,}$"), "a table with commas; opaxlattopology makes XML of its own"),
-)
-"""Forms that are not read, by how a line begins."""
-_OTHER_LINES: Final = (
-    (re.compile(r"[<>] "), "the difference of two fabrics (ibnetdiscover --diff)"),
-    (re.compile(r"include\s"), "a file of ibsim that includes another; give one file"),
-    (re.compile(r"@\[|\[[0-9]+\]\s*\"[^\"]*@"), "a file of ibsim with aliases of ports; name node and port"),
-)
-"""The same, for lines that may stand behind others that are read."""
 _OWN_RATE: Final = re.compile(r"\brate=(\S+) latency=(\S+)")
+_PLAIN_DESCRIPTION: Final = re.compile(r"(.*?)(?: (?:enhanced|base) port | lid | lmc )")
+"""ibsim takes them without quotes, too."""
 _OWN_LID: Final = re.compile(r"lid ([0-9]+) lmc ")
 """How the remark at a port of an adapter begins: with its own LID; that of the far end follows its description."""
 _PORT0_LID: Final = re.compile(r"port 0 lid ([0-9]+)")
-_DESCRIPTION: Final = re.compile(r'"([^"]*)"')
+_DESCRIPTION: Final = re.compile(r'"(.*)"')
+"""To the last quote: what nodes say of themselves may have some."""
 
 
 _Number = TypeVar("_Number", int, float)
@@ -260,7 +244,7 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
             continue
         place = f"{source}:{number}"
         if match := _VALUE.match(line):
-            values[match[1]] = int(match[2], 16)
+            values |= {} if "+" in match[0] else {match[1]: int(match[2], 16)}
         elif match := _DEFAULTS.match(line):
             defaults[{"width": "w", "speed": "s", "extspeed": "e"}[match[1]]] = int(match[2])
         elif _IBSIM_COMMAND.match(line):
@@ -280,7 +264,7 @@ def _read_blocks(text: str, source: str) -> dict[str, _Block]:
             _add_port(block, match, number, place, defaults)
         else:
             raise TopologyError(
-                f"{place}: {_why_unreadable(raw, text, number, of_nodes=bool(blocks or values))}"
+                f"{place}: {why_unreadable(raw, text, number, of_nodes=bool(blocks or values))}"
             )
     if values:
         raise TopologyError(f"{place}: the file ends early: GUID lines, and no node line after them")
@@ -300,26 +284,8 @@ def _check_end(text: str, source: str) -> None:
     ):
         return
     raise TopologyError(
-        f"{source}:{len(lines)}: the file ends early, in the middle of a line: {_shown(lines[-1])} has no line end"
+        f"{source}:{len(lines)}: the file ends early, in the middle of a line: {shown(lines[-1])} has no line end"
     )
-
-
-def _why_unreadable(raw: str, text: str, number: int, *, of_nodes: bool) -> str:
-    forms = _OTHER_LINES if of_nodes else (*_OTHER_FORMS, *_OTHER_LINES)
-    form = next((form for begins, form in forms if begins.match(raw.strip())), None)
-    if form is not None:
-        return f"this is {form}; what is read is the output of ibnetdiscover without options, and opareport's XML"
-    if number == len(text.splitlines()):
-        return f"the file ends early, in the middle of a line: {_shown(raw)}"
-    return (
-        f"cannot read {_shown(raw)}; expected a line such as "
-        '`Switch 36 "S-0011750101000000"` or `[1] "H-0011750101000010"[1]`'
-    )
-
-
-def _shown(raw: str) -> str:
-    line = raw.strip()
-    return repr(line if len(line) <= _LINE_SHOWN else line[: _LINE_SHOWN - 3] + "...")
 
 
 def _node(match: re.Match[str], values: dict[str, int], number: int) -> _Block:
@@ -328,7 +294,7 @@ def _node(match: re.Match[str], values: dict[str, int], number: int) -> _Block:
     of_word = {"Switch": "switchguid", "Rt": "rtguid", "Router": "rtguid"}.get(word, "caguid")
     guid = next((values[key] for key in (of_word, "hcaguid", "nodeguid") if key in values), None)
     count = int(ports)
-    described = _DESCRIPTION.search(comment or "")
+    described = _DESCRIPTION.search(comment or "") or _PLAIN_DESCRIPTION.match(comment or "")
     lid = _PORT0_LID.search(comment or "") if kind is NodeKind.SWITCH else None
     said = described[1].strip() if described else ""
     return _Block(number, kind, count, ident, guid, said, int(lid[1]) if lid else 0)
@@ -345,7 +311,7 @@ def _add_port(
     own = _OWN_LID.match(match[7] or "") if block.is_hfi else None
     link = _link(match[6], match[7] or "", place, defaults)
     block.cabled[port] = _IbnetPort(
-        number, match[3], int(match[4]), link or PLAIN_LINK, int(own[1]) if own else 0, link is not None
+        number, match[3], int(match[4] or 1), link or PLAIN_LINK, int(own[1]) if own else 0, link is not None
     )
 
 
