@@ -80,9 +80,9 @@ def hfi_congestion_setting(node: SmaNode, question: AttributeRequest) -> bytes:
 
 def hfi_congestion_control(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for blocks of the congestion control table of an HFI: the limit, then 64 entries each."""
-    count = max(question.count, 1)
+    count = question.count
     first = question.attr_mod & 0xFF
-    if first + count > _CONTROL_BLOCKS:
+    if not count or first + count > _CONTROL_BLOCKS:
         raise AttributeRefusedError
     size = 2 * CCT_BLOCK
     limit, blocks = question.data[:2], question.blocks(2 + count * size, 1)[0][2:]
@@ -104,6 +104,8 @@ def switch_congestion_log(node: SmaNode, question: AttributeRequest) -> bytes:
 
 def hfi_congestion_log(_node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion log of an HFI, which is empty."""
+    if question.attr_mod:
+        raise AttributeRefusedError
     return _log(question, 2, _HFI_LOG_SIZE)
 
 

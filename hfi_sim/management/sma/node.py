@@ -99,7 +99,7 @@ class SmaNode:
         Raises:  AttributeRefusedError: one of them is not there; an HFI was asked for more or less than one.
         """
         if self.switch is None:
-            if question.count > 1:
+            if question.count != 1:
                 raise AttributeRefusedError
             return [self.port]
         first = question.attr_mod & 0xFF if first is None else first

@@ -33,6 +33,8 @@ _ONE_VL: Final = bytes(vls_without_table(None))
 def partition_table(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for PartitionTable: consecutive blocks of one port."""
     port = node.port_at(question.attr_mod >> 16 & 0xFF)
+    if node.switch is None and not question.count:
+        raise AttributeRefusedError
     blocks = question.blocks(PartitionTable.SIZE)
     first = (question.attr_mod & 0x7FF) * PKEYS_PER_BLOCK
     end = first + len(blocks) * PKEYS_PER_BLOCK
@@ -69,6 +71,7 @@ def _set_pkeys(port: Port, pkeys: Iterable[int]) -> None:
 
 def sl_to_sc(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SLtoSC."""
+    _refuse_modifier(node, question)
     settings = node.port.settings
     if question.is_set:
         settings.sl_to_sc = _channels(question)
@@ -77,10 +80,17 @@ def sl_to_sc(node: SmaNode, question: AttributeRequest) -> bytes:
 
 def sc_to_sl(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoSL."""
+    _refuse_modifier(node, question)
     settings = node.port.settings
     if question.is_set:
         settings.sc_to_sl = _channels(question)
     return bytes(settings.sc_to_sl)
+
+
+def _refuse_modifier(node: SmaNode, question: AttributeRequest) -> None:
+    """Refuse what an HFI does not take: any modifier."""
+    if node.switch is None and question.attr_mod:
+        raise AttributeRefusedError
 
 
 def _channels(question: AttributeRequest) -> tuple[int, ...]:
@@ -192,7 +202,9 @@ def _sc_to_vl_of(port: Port) -> bytes:
 
 
 def sc_to_vl_kept(node: SmaNode, question: AttributeRequest) -> bytes:
-    """Answer for SCtoVLr and SCtoVLnt, which say how others send."""
+    """Answer for SCtoVLr and SCtoVLnt, which say how others send; an HFI has no SCtoVLr."""
+    if question.attr_id == SubnetAttrId.SC_TO_VLR:
+        node.the_switch()
 
     def read(port: Port) -> bytes:
         return port.settings.tables.get((question.attr_id, 0), _ONE_VL)
