@@ -70,7 +70,7 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "opavnic/vnic/demux.py": _VNIC,
     "hfi_sim/engine/forwarding.py": _ENGINE,
     "hfi_sim/engine/link/arbiter.py": _LINK,
-    "hfi_sim/engine/link/credits.py": _LINK,
+    "hfi_sim/engine/link/credits.py": (*_LINK, "tests/unit/hfi_sim/engine/test_random_fabrics.py"),
     "hfi_sim/engine/link/faults.py": _FAULTS,
     "hfi_sim/fabric/faults/manager.py": _FAULTS,
     "hfi_sim/fabric/faults/targets.py": _FAULTS,

@@ -181,8 +181,7 @@ class ChannelBonding(Way):
         """Reconnect the routes that are due."""
         for route in self._connd.due(now):
             ni, peer = self._nis.get(route.rt_nid.net), self._table.peers.get(route.rt_nid)
-            lost = route.state is RouteState.DISCONNECTED and route.rt_dev.state.usable
-            if ni is None or peer is None or route not in peer.routes or not lost:
+            if ni is None or peer is None or route not in peer.routes:
                 self._connd.remove(route)
             else:
                 self._conns.open(ni, route)

@@ -199,7 +199,6 @@ class MessageTable:
             if conn is not None:
                 self._conns.close_idle(conn)
         for nid in peer.nis:
-            self._traffic.forget(nid)
             if self.peers.get(nid) is peer:
                 del self.peers[nid]
 

@@ -203,3 +203,8 @@ def test_spread_any_window_holds_about_its_share_of_each_member(claims: dict[int
             for start in range(0, 512, 64):
                 part = [calendar[(start + i) % 512] for i in range(window)].count(member)
                 assert abs(part - count * window / 512) <= 1 + len(counts) / 2
+
+
+def test_minima_that_fill_the_calendar_exactly_hold() -> None:
+    claims = {1: Claim(1.0, 1.0, 0.0), 2: Claim(3.0, 1.0, 0.0)}
+    assert apportion(claims) == {1: 256, 2: 256}
