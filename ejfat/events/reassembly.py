@@ -25,7 +25,9 @@ from ejfat.events.event import Event, Loss, LostEvent, ReassemblyCounters
 from ejfat.events.stream import Fate, PacketStream, Segment, StreamEvent
 from ejfat.wire.headers import LB_MAGIC, ReHeader, SegmentHeader, parse_lb
 from hfi_sim.base.errors import WireError
+from hfi_sim.wire.icrc import load_fast_crc32
 
+_, crc32 = load_fast_crc32()
 DEFAULT_TIMEOUT_S = 0.5
 MAX_EVENT = 256 << 20
 """Default for the longest event that is accepted, in bytes, so that a forged length cannot use up memory."""
@@ -124,9 +126,8 @@ class Reassembler:
             counters.malformed += 1
             return None
         stream = self._stream(source, segment_header.data_id)
-        segment = Segment(
-            segment_header.offset, segment_header.first, segment_header.last, payload[SegmentHeader.SIZE :]
-        )
+        data, offset = payload[SegmentHeader.SIZE :], segment_header.offset
+        segment = Segment(offset, segment_header.first, segment_header.last, data, crc32(data, offset))
         if tick is None:
             return self._take_unnumbered(stream, segment, now)
         length_or_none = segment.end if segment.last else None
