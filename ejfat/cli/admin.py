@@ -51,7 +51,7 @@ def reserve(
     from ejfat.events.uri import EjfatUri, Endpoint
     from ejfat.wire.headers import LB_PORT
 
-    asked = _parse(uri)
+    asked = parse_uri(uri)
     request = pb.ReserveLoadBalancerRequest(
         name=name, senderAddresses=map(str, parse_ips(senders)), strategy=strategy
     )
@@ -78,8 +78,8 @@ def free(uri: Uri = "", control: Control = "", ca: Ca = None) -> None:
     """End the reservation of the URI."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    parsed = _parse(uri)
-    _ask(parsed, control, ca, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=_reserved(parsed)))
+    parsed = parse_uri(uri)
+    _ask(parsed, control, ca, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=reserved(parsed)))
 
 
 @app.command(epilog="Example: opavnic ejfat admin status --json")
@@ -87,8 +87,8 @@ def status(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson 
     """Show the workers of the URI's reservation: slots, queues, counters."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    parsed = _parse(uri)
-    request = pb.LoadBalancerStatusRequest(lbId=_reserved(parsed))
+    parsed = parse_uri(uri)
+    request = pb.LoadBalancerStatusRequest(lbId=reserved(parsed))
     from ejfat.live.issues import troubles
 
     reply: Any = _ask(parsed, control, ca, "LoadBalancerStatus", request)
@@ -123,7 +123,7 @@ def overview(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJso
     from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.live.issues import troubles
 
-    reply: Any = _ask(_parse(uri), control, ca, "Overview", pb.OverviewRequest())
+    reply: Any = _ask(parse_uri(uri), control, ca, "Overview", pb.OverviewRequest())
     if as_json:
         print_json(_plain(reply))
         return
@@ -154,7 +154,7 @@ def timeseries(
 
     request = pb.TimeseriesRequest(seriesSelector=series)
     request.since.FromMilliseconds(round((time.time() - since) * 1000))
-    reply: Any = _ask(_parse(uri), control, ca, "Timeseries", request)
+    reply: Any = _ask(parse_uri(uri), control, ca, "Timeseries", request)
     if as_json:
         print_json(_plain(reply))
         return
@@ -171,8 +171,8 @@ def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "", ca: 
     """Allow more addresses to send."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    parsed = _parse(uri)
-    request = pb.AddSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
+    parsed = parse_uri(uri)
+    request = pb.AddSendersRequest(lbId=reserved(parsed), senderAddresses=_texts(addresses))
     _ask(parsed, control, ca, "AddSenders", request)
 
 
@@ -181,8 +181,8 @@ def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "", c
     """Stop addresses from sending."""
     from ejfat.control.pb import loadbalancer_pb2 as pb
 
-    parsed = _parse(uri)
-    request = pb.RemoveSendersRequest(lbId=_reserved(parsed), senderAddresses=_texts(addresses))
+    parsed = parse_uri(uri)
+    request = pb.RemoveSendersRequest(lbId=reserved(parsed), senderAddresses=_texts(addresses))
     _ask(parsed, control, ca, "RemoveSenders", request)
 
 
@@ -190,7 +190,8 @@ def _texts(addresses: list[str]) -> list[str]:
     return [str(parse_ip(text)) for text in addresses]
 
 
-def _parse(uri: str) -> Any:
+def parse_uri(uri: str) -> Any:
+    """Read a URI that must be given. Raises: UriError: it is not, or it is none."""
     from ejfat.events.uri import EjfatUri
 
     if not uri:
@@ -198,7 +199,8 @@ def _parse(uri: str) -> Any:
     return EjfatUri.parse(uri)
 
 
-def _reserved(uri: Any) -> str:
+def reserved(uri: Any) -> str:
+    """Return the reservation of a URI. Raises: UriError: it has none."""
     if not uri.lb_id:
         raise UriError(f"'{uri}' has no reservation (/lb/ID)")
     return str(uri.lb_id)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ejfat.base.addresses import parse_ip
-from ejfat.base.errors import UriError
+from ejfat.cli.admin import Ca, Control, Uri, parse_uri, reserved
 from opavnic.cli.base.common import AsJson, time_option
 from opavnic.cli.base.output import EXIT_FAILED, print_json, print_line
 
@@ -23,17 +22,13 @@ def doctor(
         str,
         typer.Option(help="Address of this host, one of the senders.", show_default=False),
     ],
-    uri: Annotated[
-        str, typer.Option("--uri", envvar="EJFAT_URI", help="ejfat[s]://TOKEN@HOST:PORT/lb/ID?...")
-    ] = "",
+    uri: Uri = "",
     port: Annotated[int, typer.Option(min=1, max=65535, help="First UDP port to receive on.")] = 10000,
     port_bits: Annotated[int, typer.Option(min=0, max=14, help="Receive on 2**N ports.")] = 2,
     events: Annotated[int, typer.Option(min=1, max=100_000, help="Events to send.")] = 200,
     version: Annotated[int, typer.Option(min=2, max=3, help="Version of the load balancer header.")] = 2,
-    control: Annotated[str, typer.Option(help="gRPC address, instead of the URI's: unix:PATH.")] = "",
-    ca: Annotated[
-        Path | None, typer.Option("--ca", help="Certificates (PEM) to trust, for ejfats://.")
-    ] = None,
+    control: Control = "",
+    ca: Ca = None,
     patience: Annotated[
         Any, time_option(low="1s", high="1h", help="How long to wait for slots and events.")
     ] = "30s",
@@ -43,14 +38,10 @@ def doctor(
 
     The reservation must have no other worker: events would go there.
     """
-    from ejfat.events.uri import EjfatUri
     from ejfat.live.doctor import DoctorPlan, examine
 
-    if not uri:
-        raise UriError("no URI: give --uri, or set EJFAT_URI")
-    parsed = EjfatUri.parse(uri)
-    if not parsed.lb_id:
-        raise UriError(f"{uri!r} has no reservation (/lb/ID)")
+    parsed = parse_uri(uri)
+    reserved(parsed)
     plan = DoctorPlan(
         uri=parsed,
         address=parse_ip(address),

@@ -96,6 +96,7 @@ def lb(
     ] = "auto",
 ) -> None:
     """Run a load balancer on an interface until Ctrl-C (or SIGTERM, SIGHUP), data plane and control plane."""
+    given = locals()  # the options, by the names that they have in the model
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # opavnic reports gRPC errors itself
     from ejfat.control.grpc.listening import check_listen
     from ejfat.control.members import check_name
@@ -106,15 +107,9 @@ def lb(
     if bool(interface) == bool(tap):
         raise BadRequestError("give either --interface or --tap")
     if tables is not None:
-        given = {
-            "--ipv4": ipv4,
-            "--ipv6": ipv6,
-            "--reserve": reserve,
-            "--state": state,
-            "--p4-listen": p4_listen,
-        }
-        for option, value in given.items():
-            if value:
+        for name in ("ipv4", "ipv6", "reserve", "state", "p4_listen"):
+            if given[name]:
+                option = f"--{name.replace('_', '-')}"
                 raise BadRequestError(
                     f"--tables {tables}: there is no control plane, so {option} has no meaning"
                 )
@@ -147,26 +142,8 @@ def lb(
         number = int.from_bytes(parse_mac(mac or (interface_mac(interface) if interface else TAP_MAC)), "big")
     except ValueError as error:
         raise BadRequestError(str(error)) from None
-    options = BalancerOptions(
-        reserve=reserve,
-        senders=[str(one) for one in parse_ips(senders)],
-        ipv4=ipv4 or [],
-        ipv6=ipv6 or [],
-        listen=listen,
-        token_file=token_file,
-        state=state,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-        p4_listen=p4_listen,
-        p4_token_file=p4_token_file,
-        p4_open=p4_open,
-        gateway=gateway or [],
-        period=period,
-        lead=lead,
-        fill_gain=fill_gain,
-        v1=v1,
-        pipeline=pipeline,
-    )
+    chosen = {name: given[name] for name in BalancerOptions.model_fields if given[name] is not None}
+    options = BalancerOptions(**chosen | {"senders": [str(one) for one in parse_ips(senders)]})
     plane = options.plane(number)
     config = options.config(
         plane, interface=interface or tap, token=token, p4_token=p4_token, workers=workers

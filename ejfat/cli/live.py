@@ -16,6 +16,7 @@ import typer
 
 from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.base.errors import BadRequestError, EjfatError, UriError
+from ejfat.cli.admin import Ca, Control
 from ejfat.events.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
 from ejfat.events.segmentation import MAX_EVENT
 from ejfat.tables.schema import SLOTS
@@ -220,10 +221,8 @@ def recv(
         Path | None, typer.Option("--out", help="Directory for events as files; - for stdout.")
     ] = None,
     uri: Uri = "",
-    control: Annotated[
-        str, typer.Option(help="gRPC address of the control plane, instead of the URI's: unix:PATH.")
-    ] = "",
-    ca: Annotated[Path | None, typer.Option(help="Certificates (PEM) to trust, for ejfats://.")] = None,
+    control: Control = "",
+    ca: Ca = None,
     name: Annotated[str, typer.Option(help="Name to register under.")] = "worker",
     address: Annotated[
         str,

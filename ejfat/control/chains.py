@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from ipaddress import ip_address
 
 from ejfat.base.addresses import IpAddress
@@ -76,8 +76,3 @@ def aggregate(sessions: Iterable[Session]) -> Aggregate:
         ready=any(session.state is SessionState.READY for session in present),
         counters=ReceiverCounters(**sums),
     )
-
-
-def snapshot(chain: Chain) -> dict[str, object]:
-    """Return plain data; `Chain(**data)` restores it."""
-    return asdict(chain)

@@ -11,12 +11,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from ipaddress import ip_address
 from typing import Any
 
 from ejfat.base.errors import BadRequestError
 from ejfat.control.balancer import Policy, ReservedInstance, Strategy
-from ejfat.control.chains import Chain, snapshot
+from ejfat.control.chains import Chain
 from ejfat.control.epochs.epochs import Epoch, EpochManager, Retiring
 from ejfat.control.epochs.prefixes import Prefix
 from ejfat.control.epochs.programming import Rewrite, TableTarget
@@ -47,7 +48,7 @@ def part_of(balancer: ReservedInstance, name: str) -> Any:
         return [rewrite.mac, str(rewrite.ip), rewrite.port, rewrite.port_bits, rewrite.keep_lb_header]
     if kind == "chain":
         chain = balancer.chains.get(int(number))
-        return None if chain is None else snapshot(chain)
+        return None if chain is None else asdict(chain)
     if kind == "senders":
         return sorted(map(str, balancer.senders))
     return _epochs_of(balancer) if kind == "epochs" else _head_of(balancer)

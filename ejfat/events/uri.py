@@ -13,6 +13,7 @@ Source: the public clients' format; `ejfats` means TLS.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -22,6 +23,8 @@ from ejfat.base.errors import UriError
 from ejfat.wire.headers import LB_PORT
 
 _LOWEST_PORT = 1024
+_BRACKETED = re.compile(r"\[([^]]*)\](?::(.+))?")
+_BARE_IPV6 = re.compile(r"([^:]*:[^:]*:.*)()")
 _HTTP_PORT = {"ejfat": 80, "ejfats": 443}
 
 
@@ -127,18 +130,9 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
     Args:    text: quoted in error messages. default_port: port of a value without one; None: a port is required.
     Raises:  UriError: not such an address.
     """
-    bare = default_port is not None and value.count(":") > 1 and _is_address(value)
-    host, _, port_text = (
-        (value, "", "")
-        if bare
-        else value.rpartition("]:")
-        if value.startswith("[")
-        else value.rpartition(":")
-    )
-    if value.startswith("["):
-        host = host[1:] if host else value[1:].removesuffix("]")
-        port_text = port_text if value != f"[{host}]" else ""
-    elif not host:
+    match = _BRACKETED.fullmatch(value) or (None if default_port is None else _BARE_IPV6.fullmatch(value))
+    host, port_text = match.groups("") if match is not None else value.rpartition(":")[::2]
+    if not host:
         host, port_text = value, ""
     try:
         ip = ip_address(host)
@@ -158,14 +152,6 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
     if dash and _port(int(last), text) < int(first):
         raise UriError(f"{text!r}: port range {port_text} ends before it begins")
     return Endpoint(ip, _port(int(first), text))
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _port(port: int, text: str) -> int:

@@ -27,34 +27,12 @@ from ejfat.tables.match_action import MatchKind
 from ejfat.tables.schema import V23_SPECS, Dialect, Update
 
 log = logging.getLogger("ejfat.control.grpc")
-_FAULTS = {
-    RuleFault.TABLE: pb.EC_INVALID_TABLE_NAME,
-    RuleFault.ACTION: pb.EC_INVALID_ACTION_NAME,
-    RuleFault.TOO_FEW_MATCHES: pb.EC_TABLE_RULE_TOO_FEW_MATCHES,
-    RuleFault.TOO_MANY_MATCHES: pb.EC_TABLE_RULE_TOO_MANY_MATCHES,
-    RuleFault.TOO_FEW_PARAMETERS: pb.EC_TABLE_RULE_TOO_FEW_ACTION_PARAMETERS,
-    RuleFault.TOO_MANY_PARAMETERS: pb.EC_TABLE_RULE_TOO_MANY_ACTION_PARAMETERS,
-    RuleFault.PARAMETER: pb.EC_TABLE_RULE_INVALID_ACTION_PARAMETER_FORMAT,
-    RuleFault.KEY: pb.EC_TABLE_RULE_MATCH_INVALID_KEY_FORMAT,
-    RuleFault.MASK: pb.EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT,
-    RuleFault.PREFIX_LENGTH: pb.EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH,
-    RuleFault.MATCH_TYPE: pb.EC_UNKNOWN_TABLE_RULE_MATCH_TYPE,
-}
 _MATCH_TYPES = {
     MatchKind.EXACT: pb.MATCH_TYPE_CONSTANT,
     MatchKind.LPM: pb.MATCH_TYPE_PREFIX,
     MatchKind.FIELD_MASK: pb.MATCH_TYPE_BITFIELD,
 }
-_FLAGS = frozenset(
-    (
-        pb.DEBUG_FLAG_TABLE_CLEAR,
-        pb.DEBUG_FLAG_TABLE_RULE_INSERT,
-        pb.DEBUG_FLAG_TABLE_RULE_DELETE,
-        pb.DEBUG_FLAG_PIPELINE_INFO,
-        pb.DEBUG_FLAG_PIPELINE_DRIVER,
-        pb.DEBUG_FLAG_STATS,
-    )
-)
+_FLAGS = frozenset(value for name, value in pb.ServerDebugFlag.items() if name != "DEBUG_FLAG_UNKNOWN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +148,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
                 self._pipeline.tables.apply(list(updates()))
             except RuleError as error:
                 log.warning("refused a table rule: %s", error)
-                code = _FAULTS[error.fault]
+                code = getattr(pb, error.fault.value)
             except EjfatError as error:
                 log.warning("refused a table rule: %s", error)
                 code = failed

@@ -18,19 +18,19 @@ _SPECS = {spec.name: spec for spec in V23_SPECS}
 
 
 class RuleFault(Enum):
-    """Kinds of invalid rules."""
+    """Kinds of invalid rules; the value names the error code of the P4 service."""
 
-    TABLE = "table"
-    ACTION = "action"
-    TOO_FEW_MATCHES = "too few matches"
-    TOO_MANY_MATCHES = "too many matches"
-    TOO_FEW_PARAMETERS = "too few parameters"
-    TOO_MANY_PARAMETERS = "too many parameters"
-    PARAMETER = "parameter"
-    KEY = "key"
-    MASK = "mask"
-    PREFIX_LENGTH = "prefix length"
-    MATCH_TYPE = "match type"
+    TABLE = "EC_INVALID_TABLE_NAME"
+    ACTION = "EC_INVALID_ACTION_NAME"
+    TOO_FEW_MATCHES = "EC_TABLE_RULE_TOO_FEW_MATCHES"
+    TOO_MANY_MATCHES = "EC_TABLE_RULE_TOO_MANY_MATCHES"
+    TOO_FEW_PARAMETERS = "EC_TABLE_RULE_TOO_FEW_ACTION_PARAMETERS"
+    TOO_MANY_PARAMETERS = "EC_TABLE_RULE_TOO_MANY_ACTION_PARAMETERS"
+    PARAMETER = "EC_TABLE_RULE_INVALID_ACTION_PARAMETER_FORMAT"
+    KEY = "EC_TABLE_RULE_MATCH_INVALID_KEY_FORMAT"
+    MASK = "EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT"
+    PREFIX_LENGTH = "EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH"
+    MATCH_TYPE = "EC_UNKNOWN_TABLE_RULE_MATCH_TYPE"
 
 
 class RuleError(EjfatError):

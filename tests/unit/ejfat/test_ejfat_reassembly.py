@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.events.event import EventKey, Loss
+from ejfat.events.event import EventKey, Loss, ReassemblyCounters
+from ejfat.events.parts import Parts
 from ejfat.events.reassembly import Reassembler
 from ejfat.events.segmentation import Segmenter
 from ejfat.wire.headers import LbHeaderV2, ReHeader, SegmentHeader
@@ -392,3 +393,23 @@ def test_first_bytes_that_are_missing_are_reported_too() -> None:
     reassembler.receive(cut(bytes(250))[1], 0.0)
     (lost,) = reassembler.expire(9.0)
     assert lost.missing == ((0, 100), (200, 250))
+
+
+@given(pieces=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 15)), max_size=12))
+def test_parts_in_any_order_and_overlap_are_the_bytes_that_came(pieces: list[tuple[int, int]]) -> None:
+    whole, came, parts = bytes(range(60)), set[int](), Parts()
+    for offset, length in pieces:
+        data = whole[offset : offset + length]
+        assert parts.known(offset, data) == len(came & {*range(offset, offset + length)})
+        parts.add(offset, data)
+        came |= {*range(offset, offset + length)}
+    assert parts.joined == bytes(sorted(came))
+    assert (parts.received, parts.end) == (len(came), max(came, default=-1) + 1)
+    missing = {at for start, end in parts.missing(60) for at in range(start, end)}
+    assert missing == {*range(60)} - came
+
+
+def test_counters_of_several_receivers_add_up() -> None:
+    total = ReassemblyCounters(packets=1, events_lost=2)
+    total.add(ReassemblyCounters(packets=3, events_lost=4))
+    assert (total.packets, total.events_lost) == (4, 6)
