@@ -43,11 +43,10 @@ from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
 from hfi_sim.management.pma.ports import counted_hfi, counted_switch
 from hfi_sim.management.sma.agent import SubnetManagementAgent
 from hfi_sim.management.smp.interface import SubnetInterface
-from hfi_sim.nodes.cable import Link, LinkDirection
+from hfi_sim.nodes.cable import Link, LinkDirection, LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory
-from hfi_sim.nodes.link_port import LinkPort
-from hfi_sim.nodes.switch import Switch, SwitchPort
+from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.routing.table import MAX_PORTS
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import MadClass
@@ -134,6 +133,7 @@ class Fabric:
         self.on_spent: Callable[[int], None] = _nothing
         """Told the number of each fault that has hit as many packets as it was to."""
         self._ports: dict[PortId, EndPort] = {}
+        self._agents: dict[PortId, SubnetManagementAgent] = {}
         """By number in the engine; directions likewise."""
         self._directions: dict[DirectionId, LinkDirection] = {}
         self._observers: list[PacketObserver] = []
@@ -165,13 +165,11 @@ class Fabric:
         )
         for port in hfi.ports.values():
             self._ports[port.number] = port
-            port.mad = MadStack(port, self.clock)
-            port.smi = SubnetInterface(port, port.mad)
-            port.sma = SubnetManagementAgent(port, self.clock, self.set_links)
-            port.pma = PerformanceAgent(
-                partial(counted_hfi, port), default_port=port.opa_port_num, is_hfi=True
-            )
-            port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, port.pma.receive)
+            self._add_management(port)
+            agent = PerformanceAgent(partial(counted_hfi, port), default_port=port.opa_port_num, is_hfi=True)
+            port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
+            port.read_counts = partial(agent.counts, port.opa_port_num)
+            port.read_vl_counts = partial(agent.vl_counts, port.opa_port_num)
             port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
             port.on_description(lambda port: self._notify(FabricChange.DESCRIPTION, port.name))
         self.hfis[name] = hfi
@@ -199,13 +197,21 @@ class Fabric:
         switch.description = description or name
         port0 = switch.port0
         self._ports[port0.number] = port0
-        port0.mad = MadStack(port0, self.clock)
-        port0.smi = SubnetInterface(port0, port0.mad)
-        port0.sma = SubnetManagementAgent(port0, self.clock, self.set_links)
+        self._add_management(port0)
         agent = PerformanceAgent(partial(counted_switch, switch), default_port=0)
         port0.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
         self.switches[name] = switch
         return switch
+
+    def _add_management(self, port: HfiPort | SwitchPort0) -> None:
+        port.mad = MadStack(port, self.clock)
+        interface = SubnetInterface(port, port.mad)
+        self._agents[port.number] = SubnetManagementAgent(port, interface, self.clock, self.set_links)
+
+    def end_management(self, port: HfiPort | SwitchPort0) -> None:
+        """End the agent and the MAD stack of a port: no timer is left."""
+        self._agents.pop(port.number).shutdown()
+        port.mad.shutdown()
 
     def reserve(self, guids: Iterable[int]) -> None:
         """Keep GUIDs for nodes that will ask for them: others do not get them by chance."""
@@ -265,14 +271,12 @@ class Fabric:
         for node in nodes:
             if isinstance(node, Switch):
                 self.set_switch(node, False)
-                node.port0.sma.shutdown()
-                node.port0.mad.shutdown()
+                self.end_management(node.port0)
                 del self._ports[node.port0.number]
                 del self.switches[node.name]
             else:
                 for port in node.ports.values():
-                    port.sma.shutdown()
-                    port.mad.shutdown()
+                    self.end_management(port)
                     del self._ports[port.number]
                 del self.hfis[node.name]
             self._guids.release(node.name)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.nodes.cable import LinkDirection
+from hfi_sim.nodes.cable import LinkDirection, LinkPort
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.routing import Routes, SwitchGraph, find_cycle
 

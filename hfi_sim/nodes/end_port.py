@@ -39,6 +39,9 @@ AddPort = Callable[[PacketCounters, PacketCounters, CongestionCounters], PortId]
 class EndPort:
     """A port with LIDs and a partition table."""
 
+    send_smp: Callable[[bytes, int, int], Drop | None]
+    """Sends an SMP of a program of this node, given its DLID and P_Key; queue pair 0 puts itself here."""
+
     def __init__(self, name: str, guid: Guid, icrc: Icrc, driver: Driver, add: AddPort) -> None:
         """Make a port that is DOWN."""
         self.name = name

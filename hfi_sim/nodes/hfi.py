@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.counters import Drop
@@ -14,16 +14,12 @@ from hfi_sim.base.types import LID_NONE, Guid, Lid
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.cable import Link, LinkPort, OfGeneration
 from hfi_sim.nodes.end_port import EndPort
-from hfi_sim.nodes.link_port import LinkPort, OfGeneration
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
     from hfi_sim.management.mad.stack import MadStack
-    from hfi_sim.management.pma.agent import PerformanceAgent
-    from hfi_sim.management.sma.agent import SubnetManagementAgent
-    from hfi_sim.management.smp.interface import SubnetInterface
 
 log = logging.getLogger("hfi_sim.nodes.hfi")
 
@@ -40,12 +36,10 @@ class HfiPort(EndPort, LinkPort):
     _config: PortConfig
     mad: MadStack
     """The MAD stack of this port."""
-    smi: SubnetInterface
-    """Queue pair 0 of this port."""
-    sma: SubnetManagementAgent
-    """The subnet management agent of this port."""
-    pma: PerformanceAgent
-    """The performance management agent of this port."""
+    read_counts: Callable[[], dict[str, int]]
+    """Reads its counters since they were cleared; waits as flit times. Its performance management agent is asked."""
+    read_vl_counts: Callable[[Sequence[int]], Iterator[dict[str, int]]]
+    """Yields those of some VLs likewise; of a VL that does not exist none."""
 
     def __init__(self, hfi: Hfi, opa_port_num: int, guid: Guid, icrc: Icrc, driver: Driver) -> None:
         super().__init__(f"{hfi.name}:{opa_port_num}", guid, icrc, driver, driver.engine.add_port)

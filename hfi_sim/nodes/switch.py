@@ -20,17 +20,14 @@ from hfi_sim.engine.config import BoundaryEnd, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.engine.port_errors import PortError
-from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.cable import Link, LinkPort, OfGeneration
 from hfi_sim.nodes.end_port import EndPort, L4Handler
-from hfi_sim.nodes.link_port import LinkPort, OfGeneration
 from hfi_sim.nodes.port_settings import ONE_TO_ONE, PortSettings, SwitchSettings
 from hfi_sim.routing.table import EMPTY_TABLE, MAX_PORTS, LinearTable
 from hfi_sim.wire.icrc import Icrc
 
 if TYPE_CHECKING:
     from hfi_sim.management.mad.stack import MadStack
-    from hfi_sim.management.sma.agent import SubnetManagementAgent
-    from hfi_sim.management.smp.interface import SubnetInterface
 
 
 class SwitchPort(LinkPort):
@@ -132,10 +129,6 @@ class SwitchPort0(EndPort):
 
     mad: MadStack
     """The MAD stack of the switch."""
-    smi: SubnetInterface
-    """Queue pair 0 of the switch."""
-    sma: SubnetManagementAgent
-    """The subnet management agent of the switch."""
 
     def __init__(self, switch: Switch, icrc: Icrc, driver: Driver) -> None:
         add = partial(driver.engine.add_port0, switch.number)

@@ -12,7 +12,7 @@ from typing import Final
 
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.link.config import LAST_VL, SERVICE_CHANNELS
-from hfi_sim.nodes.link_port import LinkPort
+from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.port_settings import ONE_TO_ONE
 from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.routing import RouteLanes

@@ -24,9 +24,9 @@ from hfi_sim.base.types import (
     Lid,
 )
 from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
+from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing import (
     DEFAULT_ENGINE,

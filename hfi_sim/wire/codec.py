@@ -10,13 +10,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place, Shown
-
-if TYPE_CHECKING:
-    from hfi_sim.wire.header import Header
 
 _LETTERS: Final = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
@@ -24,12 +21,12 @@ _LETTERS: Final = {8: "B", 16: "H", 32: "I", 64: "Q"}
 class Codec:
     """The words of a header, and the functions that make values of them and back."""
 
-    def __init__(self, header: Header) -> None:
-        self._fields = header.fields
-        self._order: Final = header.order
-        self._words = list(_words(header.places))
-        letters = [_letter(word, header.order) for word in self._words]
-        self.struct: Final = struct.Struct((">" if header.order == "big" else "<") + "".join(letters))
+    def __init__(self, fields: Mapping[str, Field], places: Iterable[Place], order: Order) -> None:
+        self._fields = fields
+        self._order: Final = order
+        self._words = list(_words(places))
+        letters = [_letter(word, order) for word in self._words]
+        self.struct: Final = struct.Struct((">" if order == "big" else "<") + "".join(letters))
         names = [word[0].field_name if _is_field(word) else "" for word in self._words]
         self.is_in_order: Final = names == list(self._fields)
         """Whether the words are the fields, in the order of their declaration."""

@@ -11,8 +11,8 @@ field also has its two parts, `slid_low` and `slid_high`; to build, give the who
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from construct import (
     Array,
@@ -34,23 +34,22 @@ from construct import (
 
 from hfi_sim.wire.field import BITS_PER_BYTE, Field, Order, Place, Shown
 
-if TYPE_CHECKING:
-    from hfi_sim.wire.header import Header
 
-
-def construct_of(header: Header) -> Any:
+def construct_of(
+    fields: Mapping[str, Field], places: Sequence[Place], order: Order, defaults: Mapping[str, Any]
+) -> Any:
     """Return the construct of a header."""
-    if all(_is_whole(place) for place in header.places):
-        return Struct(*(_named(header, place, _bytes(place.field, header.order)) for place in header.places))
-    places = header.places if header.order == "big" else header.places[::-1]
-    bits = [_named(header, place, _bits(place, header.order)) for place in places]
+    if all(_is_whole(place) for place in places):
+        return Struct(*(_named(defaults, place, _bytes(place.field, order)) for place in places))
+    ordered = places if order == "big" else places[::-1]
+    bits = [_named(defaults, place, _bits(place, order)) for place in ordered]
     wholes = [
-        name / Computed(_joined([place for place in places if place.field_name == name]))
-        for name, field in header.fields.items()
+        name / Computed(_joined([place for place in ordered if place.field_name == name]))
+        for name, field in fields.items()
         if field.split is not None
     ]
     whole = BitStruct(*bits, *wholes)
-    return whole if header.order == "big" else ByteSwapped(whole)
+    return whole if order == "big" else ByteSwapped(whole)
 
 
 def values_of(parsed: Any) -> Any:
@@ -67,10 +66,10 @@ def _is_whole(place: Place) -> bool:
     return place.field.split is None and not (place.offset_bits | place.width_bits) % BITS_PER_BYTE
 
 
-def _named(header: Header, place: Place, form: Any) -> Any:
+def _named(defaults: Mapping[str, Any], place: Place, form: Any) -> Any:
     """Return the construct of a field with its name, meaning and default."""
-    if place.field.split is None and place.name in header.defaults:
-        form = Default(form, header.defaults[place.name])
+    if place.field.split is None and place.name in defaults:
+        form = Default(form, defaults[place.name])
     return place.name / form * place.meaning
 
 

@@ -80,11 +80,11 @@ class Header:
         """The header as a construct, to build and parse by hand; see `hfi_sim.wire.constructs`."""
         from hfi_sim.wire.constructs import construct_of  # only then is construct imported
 
-        return construct_of(self)
+        return construct_of(self.fields, self.places, self.order, self.defaults)
 
     @cached_property
     def _codec(self) -> Codec:
-        return Codec(self)
+        return Codec(self.fields, self.places, self.order)
 
     @property
     def codec(self) -> struct.Struct:

@@ -59,17 +59,14 @@ _OF_THE_DEVICE: Final[Mapping[str, str]] = {
 def add_port_counters(tree: Tree, path: str, port: HfiPort) -> None:
     """Put both directories of a port in place. Args:  path: that of the port."""
 
-    def counts() -> dict[str, int]:
-        return port.pma.counts(port.opa_port_num)
-
     def counter(name: str) -> Callable[[], str]:
-        return lambda: str(sysfs_counters(counts())[name])
+        return lambda: str(sysfs_counters(port.read_counts())[name])
 
     def register(name: str, factor: int = 1) -> Callable[[], str]:
-        return lambda: str(counts()[name] * factor)
+        return lambda: str(port.read_counts()[name] * factor)
 
     def of_vl(name: str, vl: int) -> Callable[[], str]:
-        return lambda: str(next(port.pma.vl_counts(port.opa_port_num, (vl,))).get(name, 0))
+        return lambda: str(next(port.read_vl_counts((vl,))).get(name, 0))
 
     for name in LIMITS:
         tree.text(f"{path}/counters/{name}", counter(name))
@@ -88,7 +85,7 @@ def add_device_counters(tree: Tree, path: str, hfi: Hfi) -> None:
     """Put the directory of a device in place: sums over its ports. Args:  path: that of the device."""
 
     def total(name: str) -> Callable[[], str]:
-        return lambda: str(sum(port.pma.counts(num)[name] for num, port in hfi.ports.items()))
+        return lambda: str(sum(port.read_counts()[name] for port in hfi.ports.values()))
 
     tree.text(f"{path}/hw_counters/lifespan", _LIFESPAN_MS)
     for name, source in _OF_THE_DEVICE.items():

@@ -8,8 +8,7 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError
 from hfi_sim.fabric.topology import Cable
 from hfi_sim.fabric.topology.model import End, end_text
-from hfi_sim.nodes.cable import Link
-from hfi_sim.nodes.link_port import LinkPort
+from hfi_sim.nodes.cable import Link, LinkPort
 from opavnic.world.world import World
 
 

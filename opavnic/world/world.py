@@ -208,11 +208,9 @@ class World:
 
     def _end_mads(self) -> None:
         for port in self.fabric.hfi_ports():
-            port.sma.shutdown()
-            port.mad.shutdown()
+            self.fabric.end_management(port)
         for switch in self.fabric.switches.values():
-            switch.port0.sma.shutdown()
-            switch.port0.mad.shutdown()
+            self.fabric.end_management(switch.port0)
 
     async def close(self) -> list[str]:
         """End everything in reverse order; return what failed to stop, and why."""

@@ -57,7 +57,7 @@ def test_hostile_smps_leave_a_fabric_that_counts_and_answers(
     for path, attr_id, attr_mod, content in asked:
         managed.ask(path, attr_id, attr_mod, content)
     for mad in data.draw(st.lists(raw(), max_size=6)):
-        managed.h1.smi.send(mad, data.draw(st.sampled_from([0, 1, 2, 0xFFFFFF])), 0xFFFF)
+        managed.h1.send_smp(mad, data.draw(st.sampled_from([0, 1, 2, 0xFFFFFF])), 0xFFFF)
         managed.clock.advance(0.001)
     managed.clock.advance(10)
     assert managed.fabric.balance() == {}
@@ -77,7 +77,7 @@ def answers_itself(managed: Managed, port: HfiPort) -> bool:
         mgmt_class=MadClass.SUBN_DIRECTED, method=Method.GET, tid=0x77, attr_id=SubnetAttrId.NODE_INFO
     )
     mad = (header.build() + DirectedHeader().build()).ljust(2048, b"\0")
-    port.smi.send(mad, LID_PERMISSIVE, PKEY_LIMITED_MANAGEMENT)
+    port.send_smp(mad, LID_PERMISSIVE, PKEY_LIMITED_MANAGEMENT)
     managed.clock.advance(1)
     port.mad.give_rest_to(None)
     port.mad.give_rest_to(managed.heard.append)

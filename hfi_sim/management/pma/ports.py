@@ -14,9 +14,9 @@ from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError
+from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.pma_attributes import COUNTERS, FLIT, VL_COUNTERS
 

@@ -13,7 +13,7 @@ from hfi_sim.management.sma.facts import capabilities_of, node_info_of
 from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode
 from hfi_sim.management.sma.rights import MkeyGuard, SmpVerdict, may_manage
 from hfi_sim.management.sma.traps import TrapQueue
-from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest
+from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest, SubnetInterface
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.header import WireHeader
@@ -45,8 +45,10 @@ _RETURN_PATH: Final = 30
 class SubnetManagementAgent:
     """The agent of one HFI port, or of a switch."""
 
-    def __init__(self, port: HfiPort | SwitchPort0, clock: Clock, set_links: SetLinks) -> None:
-        """Take the SMPs that end at a port."""
+    def __init__(
+        self, port: HfiPort | SwitchPort0, interface: SubnetInterface, clock: Clock, set_links: SetLinks
+    ) -> None:
+        """Take the SMPs that end at a port. Args:  interface: its queue pair 0."""
         self._port = port
         self._node = SmaNode(port, set_links)
         self._guard = MkeyGuard(port.settings)
@@ -60,7 +62,7 @@ class SubnetManagementAgent:
             on_timer=self._traps.expire,
             turn=_TURN,
         )
-        port.smi.agent = self._take
+        interface.agent = self._take
         if isinstance(port, HfiPort):
             port.on_capability(lambda _port: self._tell_capabilities())
             port.on_description(lambda _port: self._tell_description())
@@ -199,5 +201,5 @@ class SubnetManagementAgent:
             return False
         port = self._port
         if port.settings.trap_lid:
-            port.smi.send(mad, port.settings.trap_lid, port.pkeys.management)
+            port.send_smp(mad, port.settings.trap_lid, port.pkeys.management)
         return True

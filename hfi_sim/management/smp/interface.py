@@ -63,6 +63,7 @@ class SubnetInterface:
         self._stack = stack
         self.agent: SubnetAgent = _nobody
         """The agent of this node."""
+        port.send_smp = self.send
         stack.give_qp0_to(self._receive)
 
     # --- from programs of this node ------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class UmadService:
             return False
         outgoing = self._core.outgoing.popleft()
         if outgoing.mad[1] in SMP_CLASSES:
-            self.port.smi.send(outgoing.mad, outgoing.dlid, outgoing.pkey)
+            self.port.send_smp(outgoing.mad, outgoing.dlid, outgoing.pkey)
             return True
         self.port.mad.send(
             outgoing.dlid, outgoing.mad, sl=outgoing.sl, dest_qp=outgoing.qpn, pkey=outgoing.pkey

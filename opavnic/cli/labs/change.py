@@ -8,10 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from opavnic.cli.base.common import AsJson, LabOption, lab_client
+from opavnic.cli.base.common import AsJson, LabOption, host_names, lab_client
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.jobs import job_result
-from opavnic.cli.base.names import host_names
 from opavnic.cli.base.output import EXIT_USAGE, fail, print_json, print_line, say
 
 host_app = command_group("Let hosts of a running lab come and go.")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opavnic.cli.base.common import LabOption
-from opavnic.cli.base.names import host_names
+from opavnic.cli.base.common import LabOption, host_names
 from opavnic.cli.base.output import EXIT_USAGE, fail, print_line
 from opavnic.cli.labs.enter_many import one_process_each
 from vema.em.desired.ranges import spread_name

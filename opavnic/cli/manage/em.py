@@ -15,10 +15,9 @@ import typer
 
 from opavnic.base.signals import followed
 from opavnic.base.state import StateModel
-from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number
+from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number, vesw_names
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.jobs import job_result
-from opavnic.cli.base.names import vesw_names
 from opavnic.cli.base.output import (
     EXIT_FAILED,
     EXIT_USAGE,

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opavnic.cli.base.common import AsJson, LabOption, lab_client
+from opavnic.cli.base.common import AsJson, LabOption, fault_words, lab_client
 from opavnic.cli.base.group import LateHelpCommand, command_group
-from opavnic.cli.base.names import fault_words
 from opavnic.cli.base.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:

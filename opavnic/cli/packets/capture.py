@@ -19,8 +19,7 @@ from hfi_sim.base.text import visible
 from hfi_sim.fabric.faults import parse_match
 from hfi_sim.fabric.trace import TracedPacket
 from opavnic.base.signals import followed
-from opavnic.cli.base.common import AsJson, LabOption, lab_client, size_option
-from opavnic.cli.base.names import place_names
+from opavnic.cli.base.common import AsJson, LabOption, lab_client, place_names, size_option
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, Form, current_form, fail, print_line, say
 from opavnic.cli.packets.capture_targets import FileTarget, PipeTarget
 from opavnic.cli.packets.capture_write import copy_capture

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -81,7 +82,7 @@ def status(
         if current_form() is Form.TABLE and is_screen():
             from opavnic.cli.view.status_screen import watch_status
 
-            watch_status(ask, watch, whole=whole)
+            watch_status(ask, partial(status_items, whole=whole), watch)
             return
         before: LabState | None = None
         while True:

@@ -8,7 +8,7 @@ how old the picture may be is what the interval says. `opavnic logs --follow` re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rich.console import Group
 from rich.text import Text
@@ -17,25 +17,31 @@ from textual.containers import VerticalScroll
 from textual.widgets import Static
 
 from opavnic.cli.base.full_screen import FullScreen
-from opavnic.cli.base.output import as_rich
-from opavnic.cli.view.status import status_items
+from opavnic.cli.base.output import Sheet, as_rich
 from opavnic.state.lab import LabState
 
 
-def watch_status(ask: Callable[[], LabState], interval_s: float, *, whole: bool = False) -> None:
+def watch_status(
+    ask: Callable[[], LabState], items: Callable[[LabState], Iterable[Sheet | str]], interval_s: float
+) -> None:
     """Show what `ask` returns until the key q or a signal; it is asked again after each interval.
 
-    Args:  whole: list everything, as for `status_items`.
+    Args:  items: what of the state is shown.
     """
-    _StatusScreen(ask, interval_s, whole).run_to_end()
+    _StatusScreen(ask, items, interval_s).run_to_end()
 
 
 class _StatusScreen(FullScreen):
-    def __init__(self, ask: Callable[[], LabState], interval_s: float, whole: bool) -> None:
+    def __init__(
+        self,
+        ask: Callable[[], LabState],
+        items: Callable[[LabState], Iterable[Sheet | str]],
+        interval_s: float,
+    ) -> None:
         super().__init__()
         self._ask = ask
         self._interval_s = interval_s
-        self._whole = whole
+        self._items = items
         self._first = ask()
 
     def compose(self) -> ComposeResult:
@@ -53,6 +59,6 @@ class _StatusScreen(FullScreen):
             self.query_one(Static).update(self._picture(state))
 
     def _picture(self, state: LabState) -> Group:
-        lines = [line for item in status_items(state, whole=self._whole) for line in as_rich(item)]
+        lines = [line for item in self._items(state) for line in as_rich(item)]
         hint = Text(f"every {self._interval_s:g} s; q: end", "dim", no_wrap=True)
         return Group(hint, *lines)

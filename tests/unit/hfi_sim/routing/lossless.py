@@ -14,8 +14,8 @@ from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import Topology
+from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.link_port import LinkPort
 from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from hfi_sim.wire.lrh16b import Lrh16B

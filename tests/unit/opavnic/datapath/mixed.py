@@ -16,7 +16,7 @@ from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.nodes.link_port import LinkPort
+from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
 from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.snapshot import take_demux, take_vport

@@ -71,7 +71,7 @@ def test_sysfs_has_the_counters_of_the_performance_agent(ground: Ground) -> None
     assert len(names) == 21, "those of the IB core"
     fh = ground.program()
     ground.send(fh)
-    counts = ground.pair.a.pma.counts(1)
+    counts = ground.pair.a.read_counts()
 
     def number(path: str) -> int:
         return int(ground.kernel.text(f"{base}/{path}"))

@@ -76,7 +76,7 @@ class Managed:
             route = bytes([0, *path]).ljust(64, b"\0")
             head, dlid = DirectedHeader(mkey=mkey, initial_path=route).build(), LID_PERMISSIVE
         del self.heard[:]
-        self.h1.smi.send((header.build() + head + data).ljust(2048, b"\0"), dlid, pkey)
+        self.h1.send_smp((header.build() + head + data).ljust(2048, b"\0"), dlid, pkey)
         self.clock.advance(0.001)
         answers = [mad for mad in self.heard if mad.header.tid == self._tid and mad.header.method & 0x80]
         return answers[0] if answers else None

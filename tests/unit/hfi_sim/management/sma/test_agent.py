@@ -93,7 +93,7 @@ def test_another_class_version_is_refused(managed: Managed) -> None:
     mad = bytearray(2048)
     mad[:24] = struct.pack(">4BHHQHHI", 0x80, 0x81, 0x81, 1, 0, 0, 77, 0x11, 0, 0)
     mad[32:40] = b"\xff" * 8
-    managed.h1.smi.send(bytes(mad), 0, 0xFFFF)
+    managed.h1.send_smp(bytes(mad), 0, 0xFFFF)
     assert status_of(managed.heard[-1]) == MadStatus.BAD_VERSION
 
 
@@ -102,7 +102,7 @@ def test_node_info_of_base_version_1_says_that_the_node_speaks_opa(managed: Mana
         mad = bytearray(256)
         mad[:24] = struct.pack(">4BHHQHHI", 1, 0x81, 1, 1, 0, 0, 78, attr_id, 0, 0)
         mad[32:36] = b"\xff" * 4
-        managed.h1.smi.send(bytes(mad), 0, 0xFFFF)
+        managed.h1.send_smp(bytes(mad), 0, 0xFFFF)
         answer = managed.heard.pop()
         assert status_of(answer) == status
         assert len(answer.mad) == 256
@@ -461,7 +461,7 @@ def test_a_switch_tells_of_a_link_until_it_is_heard(managed: Managed) -> None:
     assert again.header.tid == trap.header.tid
     repress = bytearray(again.mad)
     repress[3] = Method.TRAP_REPRESS
-    managed.h1.smi.send(bytes(repress), 3, 0xFFFF)
+    managed.h1.send_smp(bytes(repress), 3, 0xFFFF)
     managed.clock.advance(10)
     assert managed.traps() == []
     assert managed.ask(SW1, Attr.NODE_INFO) is not None
