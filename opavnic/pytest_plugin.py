@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import pytest
 import pytest_asyncio
 
-from opavnic.testing.pytest_awaits import forgotten_awaits
 from opavnic.testing.pytest_items import (
     LOOP_SCOPES,
     SHARED_BY,
@@ -48,7 +47,7 @@ from opavnic.testing.pytest_labs import (
     running_scenario,
     scenario_of,
 )
-from opavnic.testing.pytest_report import add_sections
+from opavnic.testing.pytest_report import add_sections, forgotten_awaits
 
 if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory

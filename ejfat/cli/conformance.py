@@ -9,7 +9,7 @@ import typer
 
 from ejfat.files.conformance import run_ejfat
 from opavnic.cli.base.common import AsJson
-from opavnic.cli.program.conformance_report import report
+from opavnic.cli.program.conformance import report
 
 
 def ejfat(

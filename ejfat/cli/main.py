@@ -94,7 +94,7 @@ def demo(
     import asyncio
 
     from hfi_sim.base import precise_loop
-    from opavnic.cli.base.netdevs import choose
+    from opavnic.cli.base.common import choose
 
     kind, private, _ = choose(netdev)
     # imported after choose(): gRPC may start threads, and a process with threads cannot enter a user namespace

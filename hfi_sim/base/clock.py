@@ -1,10 +1,13 @@
-"""Time and callbacks, as a core module needs them. An asyncio event loop, real or virtual, is a Clock."""
+"""Time and callbacks, as a core module needs them. An asyncio event loop, real or virtual, is a Clock.
+
+The engine counts whole nanoseconds: `to_ns`, `to_seconds`.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 class TimerHandle(Protocol):
@@ -96,3 +99,19 @@ class _Timer:
     def run(self) -> None:
         if self._callback is not None:
             self._callback(*self._args)
+
+
+NS_PER_S: Final = 1_000_000_000
+FOREVER: Final = (1 << 63) - 1
+"""Later than anything that is scheduled."""
+
+
+def to_ns(seconds: float) -> int:
+    """Return a time or a delay in whole nanoseconds, rounded to the nearest, at most `FOREVER`."""
+    ns = seconds * NS_PER_S
+    return round(ns) if ns < FOREVER else FOREVER
+
+
+def to_seconds(ns: int) -> float:
+    """Return nanoseconds as a clock counts them, in seconds."""
+    return ns / NS_PER_S

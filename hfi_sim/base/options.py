@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, get_type_hints
 
-from hfi_sim.base.instants import NS_PER_S, to_ns
+from hfi_sim.base.clock import NS_PER_S, to_ns
 from hfi_sim.base.quantities import (
     parse_delay,
     parse_rate,

@@ -4,6 +4,8 @@ The standard loop waits in epoll, which counts whole milliseconds: a packet on a
 too late. `select(2)` counts microseconds, and an epoll object is itself a file to wait for; so one waits there, and
 asks epoll without waiting. That takes two calls, both of which are between a frame and its answer. So a longer
 wait is done in epoll, until shortly before its end.
+
+`loop_future` makes a future of the running loop, for cores that open nothing themselves.
 """
 
 from __future__ import annotations
@@ -63,3 +65,8 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run `coroutine` to its end as `asyncio.run` does, on a PreciseEventLoop, and return its result."""
     with asyncio.Runner(loop_factory=PreciseEventLoop) as runner:
         return runner.run(coroutine)
+
+
+def loop_future() -> asyncio.Future[Any]:
+    """Return a future without a result; a coroutine that awaits it waits for the result."""
+    return asyncio.get_running_loop().create_future()

@@ -1,6 +1,6 @@
 """The interface of an engine. Sans-IO: inputs and the time go in, outputs and a deadline come out.
 
-Times are whole nanoseconds (`hfi_sim.base.instants`). Everything in an engine happens in one order: by time, and at the
+Times are whole nanoseconds (`hfi_sim.base.clock`). Everything in an engine happens in one order: by time, and at the
 same instant by sequence number. An input at an instant comes after everything that was due by then. Elements keep
 their numbers; a change concerns one element and does not disturb what is queued at others.
 """

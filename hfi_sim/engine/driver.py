@@ -12,9 +12,8 @@ from contextlib import AbstractContextManager, contextmanager
 from math import inf
 from typing import Protocol
 
-from hfi_sim.base.clock import Clock, ManualClock, TimerHandle
+from hfi_sim.base.clock import FOREVER, NS_PER_S, Clock, ManualClock, TimerHandle, to_ns, to_seconds
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.instants import FOREVER, NS_PER_S, to_ns, to_seconds
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.events.outputs import Output, PortId
 

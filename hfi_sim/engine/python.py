@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
@@ -9,8 +10,16 @@ from hfi_sim.base.port_state import PortState
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.api import Engine
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
-from hfi_sim.engine.crossing import packet_of, record_of
-from hfi_sim.engine.events.outputs import BufferToken, Departed, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.events.outputs import (
+    BufferToken,
+    Departed,
+    DirectionId,
+    Output,
+    PortId,
+    SwitchId,
+    packet_of,
+    record_of,
+)
 from hfi_sim.engine.events.state import EngineState, Space
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing, PythonRing
 from hfi_sim.engine.link.config import Egress, LinkConfig
@@ -20,7 +29,6 @@ from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire import Visibility
 from hfi_sim.engine.link.wire_counters import WireCounters
-from hfi_sim.engine.lookahead import Lookahead
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.port_errors import PortError, PortErrors
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
@@ -356,3 +364,46 @@ def _own(ring: CaptureRing) -> PythonRing:
     if not isinstance(ring, PythonRing):
         raise TypeError(f"{type(ring).__name__} is not a ring of the Python engine")
     return ring
+
+
+class Lookahead:
+    """The minimum of `visible_from` over all link directions."""
+
+    def __init__(self) -> None:
+        self._least = 0
+        """The last result of `least`."""
+        self._changed: set[Direction] = set()
+        self._values: dict[Direction, int] = {}
+        """Of the directions that can cause an output."""
+        self._counts: Counter[int] = Counter()
+        """Number of directions with each value: few values, as links of a fabric are much alike."""
+        self._at_once: set[Direction] = set()
+        """Directions that cause outputs at once: a fault that holds packets back can release them without a
+        change of settings.
+        """
+
+    def changed(self, directions: Iterable[Direction]) -> None:
+        """Note directions whose value may have changed."""
+        self._changed.update(directions)
+
+    def least(self) -> int:
+        """Return the least value, in nanoseconds; 0 if no direction can cause an output."""
+        if self._changed:
+            for direction in self._changed | self._at_once:
+                self._set(direction, direction.visible_from)
+            self._changed.clear()
+            self._least = min(self._counts, default=0)
+        return self._least
+
+    def _set(self, direction: Direction, value: int | None) -> None:
+        old = self._values.pop(direction, None)
+        if old is not None:
+            self._counts[old] -= 1
+            if not self._counts[old]:
+                del self._counts[old]
+        self._at_once.discard(direction)
+        if value is not None:
+            self._values[direction] = value
+            self._counts[value] += 1
+            if value == 0:
+                self._at_once.add(direction)

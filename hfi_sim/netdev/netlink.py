@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -253,3 +253,40 @@ def address_body(ifindex: int, interface: IpInterface) -> bytes:
         attrs[_IFA_FLAGS] = U32.pack(_IFA_F_NODAD)  # the lab file assigns the address
     fixed = IFADDRMSG.pack(family, prefix_length, 0, 0, ifindex)
     return fixed + b"".join(build_attribute(kind, value) for kind, value in attrs.items())
+
+
+def single_changes(before: KernelAddressLists, after: KernelAddressLists) -> Iterator[KernelAddressLists]:
+    """Yield the lists after each change that leads from `before` to `after`; nothing where they are equal.
+
+    The order is that of a macvlan: it takes multicast addresses away before its own, and adds its own before
+    multicast addresses.
+    """
+    kept_uc, kept_mc = _kept(before.uc, after.uc), _kept(before.mc, after.mc)
+    for mc in _without(before.mc, kept_mc):
+        yield KernelAddressLists(before.uc, mc)
+    for uc in _without(before.uc, kept_uc):
+        yield KernelAddressLists(uc, kept_mc)
+    for end in range(len(kept_uc) + 1, len(after.uc) + 1):
+        yield KernelAddressLists(after.uc[:end], kept_mc)
+    for end in range(len(kept_mc) + 1, len(after.mc) + 1):
+        yield KernelAddressLists(after.uc, after.mc[:end])
+
+
+def _without(macs: tuple[MacAddr, ...], kept: tuple[MacAddr, ...]) -> Iterator[tuple[MacAddr, ...]]:
+    """Yield what is left of `macs` after each of the others was removed, the first of them first."""
+    index = 0
+    while len(macs) > len(kept):
+        if index < len(kept) and macs[index] == kept[index]:
+            index += 1
+        else:
+            macs = macs[:index] + macs[index + 1 :]
+            yield macs
+
+
+def _kept(before: Sequence[MacAddr], after: Sequence[MacAddr]) -> tuple[MacAddr, ...]:
+    """Return the beginning of `after` that was not added since: its addresses stand in `before` in that order."""
+    rest = iter(before)
+    for index, mac in enumerate(after):
+        if mac not in rest:  # moves on to behind it
+            return tuple(after[:index])
+    return tuple(after)

@@ -1,4 +1,4 @@
-"""A cable between two ports, as people configure it; what happens on it is the engine's."""
+"""A cable, and the ports that can have one, as people configure them; what happens on it is the engine's."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from hfi_sim.base.clock import to_ns
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.instants import to_ns
 from hfi_sim.base.link_modes import Generation, LinkMode, active_mode
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig

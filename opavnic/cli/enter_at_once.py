@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from opavnic.base import signals
-from opavnic.cli.base.streams import open_standard_streams
+from opavnic.base.null_device_file import open_standard_streams
 from opavnic.lab.file.errors import JournalError, LabError
 from opavnic.lab.hosts.enter import become, host_namespace
 from opavnic.lab.ownership.runtime import Journal, LabDir, running_lab

@@ -24,13 +24,12 @@ import typer
 from typer.core import TyperCommand
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.base.null_device_file import NullDeviceError, is_of_null
+from opavnic.base.null_device_file import NullDeviceError, is_of_null, open_standard_streams
 from opavnic.base.signals import EXIT_INTERRUPTED, ReadersGoneError
 from opavnic.cli.base.errors import RENAMED, near
 from opavnic.cli.base.forms import form_asked_for, offer_forms, with_forms
 from opavnic.cli.base.group import CommandGroup
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
-from opavnic.cli.base.streams import open_standard_streams
 
 ENTRY_POINTS: Final = "opavnic.cli"
 _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)", re.DOTALL)
@@ -54,9 +53,7 @@ COMMANDS: Final = {
     ),
     "init": LazyCommand("opavnic.cli.labs.init:init", "Write a lab file to start from."),
     "validate": LazyCommand("opavnic.cli.labs.lifecycle:validate", "Check a lab file; needs no privilege."),
-    "schema": LazyCommand(
-        "opavnic.cli.labs.schema:schema", "Print the JSON schema of lab files or EM files."
-    ),
+    "schema": LazyCommand("opavnic.cli.labs.init:schema", "Print the JSON schema of lab files or EM files."),
     "up": LazyCommand("opavnic.cli.labs.lifecycle:up", "Start a lab, in the background with -d."),
     "node": LazyCommand("opavnic.cli.labs.node:node", "Join a lab that runs on several machines."),
     "down": LazyCommand("opavnic.cli.labs.lifecycle:down", "End a running lab and remove every trace of it."),
@@ -70,7 +67,7 @@ COMMANDS: Final = {
     ),
     "link": LazyCommand("opavnic.cli.labs.change:link_app", "Let links of a running lab come and go."),
     "job": LazyCommand("opavnic.cli.labs.job:app", "Watch and cancel what takes long in a running lab."),
-    "save": LazyCommand("opavnic.cli.labs.save:save", "Write the state of a running lab as a lab file."),
+    "save": LazyCommand("opavnic.cli.labs.init:save", "Write the state of a running lab as a lab file."),
     "ps": LazyCommand("opavnic.cli.labs.inspect:ps", "List running labs."),
     "labs": LazyCommand("opavnic.cli.labs.inspect:ps", "Same as ps."),
     "status": LazyCommand(
@@ -109,7 +106,7 @@ COMMANDS: Final = {
         "opavnic.cli.program.dissectors:scapy_layers", "Write layers for scapy, as one file."
     ),
     "completion": LazyCommand(
-        "opavnic.cli.program.completion:completion", "Print a script that completes commands."
+        "opavnic.cli.program.man:completion", "Print a script that completes commands."
     ),
     "man": LazyCommand("opavnic.cli.program.man:man", "Write the manual pages."),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from opavnic.cli.base.streams import open_standard_streams
+from opavnic.base.null_device_file import open_standard_streams
 from opavnic.manager.run_options import plain_run
 
 

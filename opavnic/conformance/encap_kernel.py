@@ -23,11 +23,10 @@ from typing import Final
 from hfi_sim.base.types import ETH_MTU_MAX, MacAddr
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of
+from opavnic.conformance.datapaths import PythonDatapath
 from opavnic.conformance.encap import EncapCase
-from opavnic.conformance.python_datapath import PythonDatapath
-from opavnic.conformance.result import CaseDifference, Result
+from opavnic.conformance.result import CaseDifference, Result, read_cases
 from opavnic.conformance.vector_setup import EncapSituation
-from opavnic.conformance.vectors import read_cases
 from opavnic.vnic.encap import HEADER_SIZE, pad_frame
 from opavnic.vnic.flow import innermost_ethertype_at
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from opavnic.conformance.result import CaseDifference, Result, compare
+from opavnic.conformance.result import CaseDifference, Json, Result, compare, read_cases
 from opavnic.conformance.vector_setup import RxOutcome, VectorDatapath, VportSetup, VportState
-from opavnic.conformance.vectors import Json, read_cases
 
 if TYPE_CHECKING:
     from pathlib import Path

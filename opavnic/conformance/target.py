@@ -37,8 +37,7 @@ from hfi_sim.wire.mad.header import (
 from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.rmpp import RmppFlag
 from opavnic.base.errors import VectorFileError
-from opavnic.conformance.result import CaseDifference, Result
-from opavnic.conformance.vectors import Json, read_cases
+from opavnic.conformance.result import CaseDifference, Json, Result, read_cases
 from opavnic.conformance.vema import VemaSession
 from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo

@@ -10,10 +10,8 @@ from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from opavnic.base.errors import VectorFileError
-from opavnic.conformance.hfi_stub import HfiStub
-from opavnic.conformance.result import CaseDifference, Result, compare
-from opavnic.conformance.vector_setup import group_counters
-from opavnic.conformance.vectors import Json, read_cases
+from opavnic.conformance.result import CaseDifference, Json, Result, compare, read_cases
+from opavnic.conformance.vector_setup import HfiStub, group_counters
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
 from opavnic.vnic.demux import VnicDemux

@@ -4,22 +4,29 @@
 
 Values are read when a file is opened. uverbs0 leads to /dev/null: libibverbs wants a character device with the number
 that sysfs names, which no file of FUSE is; what it asks of it is answered elsewhere (`opavnic.devices.verbs`).
+
+`ports/N/counters` are those of the IB core, `hw_counters` those of hfi1: the registers that the port's performance
+management agent answers from, so what `opapmaquery` clears is cleared here. Of the 100 names of hfi1 those are here
+for which this fabric has the value, as Linux 6.1 spells them: `,32` marks a register of 32 bits.
+
+Source: drivers/infiniband/core/sysfs.c of Linux; chip.c of hfi1, `dev_cntrs` and `port_cntrs`.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hfi_sim.base.link_modes import FULL_MODE
+from hfi_sim.management.pma.ib_form import sysfs_counters
 from hfi_sim.management.sma.facts import mode_of, port_info_of, port_state_info_of
 from hfi_sim.management.umad.abi import ABI_VERSION, UmadError
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.nodes.hfi import Hfi, HfiPort
+from hfi_sim.wire.mad.pma_ib_attributes import LIMITS
 from hfi_sim.wire.sma.port_info import PhysicalState
-from opavnic.devices.hfi_counters import add_device_counters, add_port_counters
 from opavnic.devices.tree import DeviceFile, Symlink, Text, Tree
 
 SYS_CLASSES: Final = ("infiniband", "infiniband_mad", "infiniband_verbs")
@@ -246,3 +253,78 @@ def _grouped(number: int, bits: int) -> str:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+_VLS: Final = (*range(8), 15)
+"""The VLs that hfi1 has counters of."""
+_WORDS_PER_FLIT: Final = 2
+_LIFESPAN_MS: Final = "10"
+_OF_THE_PORT: Final[Mapping[str, str]] = {
+    "TxPkt": "xmit_pkts",
+    "TxWait": "xmit_wait",
+    "TxDropped,32": "xmit_discards",
+    "RxPkt": "rcv_pkts",
+    "SwLinkDown,32": "link_downed",
+    "XmitDscd,32": "xmit_discards",
+    "XmitCstrErr": "xmit_constraint_errors",
+    "RcvCstrErr": "rcv_constraint_errors",
+}
+_OF_ITS_VLS: Final[Mapping[str, str]] = {
+    "TxFlitVL{}": "xmit_data",
+    "TxPktVL{}": "xmit_pkts",
+    "TxWaitVL{}": "xmit_wait",
+    "XmitDscdVl{},32": "xmit_discards",
+}
+_WORDS: Final[Mapping[str, str]] = {"TxWords": "xmit_data", "RxWords": "rcv_data"}
+_OF_THE_DEVICE: Final[Mapping[str, str]] = {
+    "DcXmitFlits": "xmit_data",
+    "DcRcvFlits": "rcv_data",
+    "DcXmitPkts": "xmit_pkts",
+    "DcRcvPkts": "rcv_pkts",
+    "DcMcXmitPkts": "multicast_xmit_pkts",
+    "DcMcRcvPkts": "multicast_rcv_pkts",
+    "DcRcvFcn": "rcv_fecn",
+    "DcRcvBcn": "rcv_becn",
+    "DcRecvErr": "rcv_errors",
+    "DcRmtPhyErr": "rcv_remote_physical_errors",
+    "DcFmCfgErr": "fm_config_errors",
+    "DcUnctblErr": "uncorrectable_errors",
+    "RcvOverflow,32": "excessive_buffer_overruns",
+    "DcRxReplay": "local_link_integrity_errors",
+}
+
+
+def add_port_counters(tree: Tree, path: str, port: HfiPort) -> None:
+    """Put both directories of a port in place. Args:  path: that of the port."""
+
+    def counter(name: str) -> Callable[[], str]:
+        return lambda: str(sysfs_counters(port.read_counts())[name])
+
+    def register(name: str, factor: int = 1) -> Callable[[], str]:
+        return lambda: str(port.read_counts()[name] * factor)
+
+    def of_vl(name: str, vl: int) -> Callable[[], str]:
+        return lambda: str(next(port.read_vl_counts((vl,))).get(name, 0))
+
+    for name in LIMITS:
+        tree.text(f"{path}/counters/{name}", counter(name))
+    hardware = f"{path}/hw_counters"
+    tree.text(f"{hardware}/lifespan", _LIFESPAN_MS)
+    for name, source in _OF_THE_PORT.items():
+        tree.text(f"{hardware}/{name}", register(source))
+    for name, source in _WORDS.items():
+        tree.text(f"{hardware}/{name}", register(source, _WORDS_PER_FLIT))
+    for name, source in _OF_ITS_VLS.items():
+        for vl in _VLS:
+            tree.text(f"{hardware}/{name.format(vl)}", of_vl(source, vl))
+
+
+def add_device_counters(tree: Tree, path: str, hfi: Hfi) -> None:
+    """Put the directory of a device in place: sums over its ports. Args:  path: that of the device."""
+
+    def total(name: str) -> Callable[[], str]:
+        return lambda: str(sum(port.read_counts()[name] for port in hfi.ports.values()))
+
+    tree.text(f"{path}/hw_counters/lifespan", _LIFESPAN_MS)
+    for name, source in _OF_THE_DEVICE.items():
+        tree.text(f"{path}/hw_counters/{name}", total(source))

@@ -19,9 +19,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hfi_sim.base.clock import Clock
+from hfi_sim.base.clock import NS_PER_S, Clock
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.events.outputs import Output, PortId
 from opavnic.base.errors import DatapathUnavailableError

@@ -1,6 +1,8 @@
 """The program: a device, a port, a session with subnet administration, the Ethernet Manager, and what an operator sees.
 
 It ends on SIGTERM or SIGINT and leaves the fabric as it is; SIGHUP reads the configuration again.
+
+systemd is told when it is ready (`NOTIFY_SOCKET`). What is wrong is said once: when it begins, and when it has ended.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ import contextlib
 import logging
 import os
 import signal
+import socket
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from hfi_sim.base.errors import HfiSimError
 from hfi_sim.management.sa.session import SaSession
@@ -20,12 +24,10 @@ from hfi_sim.management.umad.abi import UmadHeader
 from opavnic.lab.file.em_file import EmFile
 from opavnic.management.em_service import EmCommands
 from opavnic.manager.control_socket import HttpServer, control_socket, metrics_socket
-from opavnic.manager.notify_socket import Notifier
 from opavnic.manager.place_files import socket_for, sole_user
 from opavnic.manager.port import ManagerPort, port_trouble
 from opavnic.manager.port_files import PortReading, PortWatch, find_port
 from opavnic.manager.port_names import DescribedPorts
-from opavnic.manager.reported import Reported
 from opavnic.manager.routes_service import metrics_route, routes_of
 from opavnic.manager.run_options import ManagerOptions, OptionError
 from opavnic.manager.transport import AGENTS
@@ -311,3 +313,71 @@ def _version() -> str:
         return version("opavnic")
     except PackageNotFoundError:
         return "unknown"
+
+
+class Notifier:
+    """Tells the service manager, if there is one; it never fails what it reports."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._address = environment.get("NOTIFY_SOCKET", "")
+        self.watchdog_s: float | None = None
+        """Seconds after which silence counts as a hang; None: there is no watchdog."""
+        text, pid = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
+        if text.isdecimal() and int(text) and pid in ("", str(os.getpid())):
+            self.watchdog_s = int(text) / 1e6
+
+    def ready(self, status: str) -> None:
+        """Say that the service works, after its start or a reload."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def alive(self, status: str) -> None:
+        """Say that it does not hang."""
+        self._send(f"WATCHDOG=1\nSTATUS={status}")
+
+    def reloading(self) -> None:
+        """Say that it reads its configuration again; `ready` ends that."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """Say that it ends."""
+        self._send("STOPPING=1")
+
+    def _send(self, text: str) -> None:
+        if not self._address:
+            return
+        address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
+            to.setblocking(False)
+            to.sendto(text.replace("\n\n", "\n").encode(), address)
+
+
+AT_ONCE: Final = 20
+"""New lines that are said at a time; of more, only the number."""
+
+
+class News(NamedTuple):
+    """What is to be said."""
+
+    begun: list[str]
+    ended: list[str]
+
+
+class Reported:
+    """What has been said and holds still."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, None] = {}
+
+    def news(self, lines: Iterable[str]) -> News:
+        """Return what is new among all that holds now, and what holds no more."""
+        now = dict.fromkeys(lines)
+        begun = [line for line in now if line not in self._lines]
+        ended = [line for line in self._lines if line not in now]
+        self._lines = now
+        return News(_cut(begun), _cut(ended))
+
+
+def _cut(lines: list[str]) -> list[str]:
+    if len(lines) <= AT_ONCE:
+        return lines
+    return [*lines[:AT_ONCE], f"... and {len(lines) - AT_ONCE} more; opavnic em status has all"]

@@ -10,12 +10,37 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import visible, xml_text
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
-from opavnic.decode.decided import DECIDED
 from opavnic.decode.describe import DescribedField, describe_packet
 from opavnic.decode.summary import summarize
 from opavnic.management.management_layout import layers
 from opavnic.observe.html_page import drawing, table
 from opavnic.observe.journeys import Hop, Journey
+
+_SLID, _DLID = (
+    "the subnet manager: PortInfo of the sending port",
+    "the MAC table of the virtual switch; else the LID within the MAC address; else u_ucast_dlid of VeswPortInfo, and "
+    "u_mcast_dlid for broadcast and multicast",
+)
+DECIDED: Final = {
+    "slid_low": _SLID,
+    "slid_high": _SLID,
+    "dlid_low": _DLID,
+    "dlid_high": _DLID,
+    "length_qw": "the frame, padded to 60 bytes, in quad words with header, ICRC and tail",
+    "sc": "VeswPortInfo: non_vlan_sc_uc and _mc; of tagged frames pcp_to_sc_uc and _mc",
+    "rc": "VeswPortInfo: rc, by the kind of the frame",
+    "pkey": "VeswPortInfo: pkey of the virtual switch; the receiving port checks it",
+    "entropy": "the hash of the flow: packets of a flow take one way where there are several",
+    "l4": "the kind of payload: 0x78 Ethernet, 0x08 management",
+    "l2": "16B packets have 2",
+    "lt": "always set",
+    "becn": "the receiver, about an earlier packet that came with FECN",
+    "fecn": "the switch whose queue was long",
+    "vesw_id": "VeswPortInfo: vesw_id; the receiving HFI finds the VNIC by it",
+    "icrc": "computed over the packet by the sending HFI",
+}
+"""By the name of the field in the description of a packet."""
+
 
 _WIDTH, _ROW, _BITS, _LEFT, _TOP = 1120, 46, 64, 50, 18
 _FILL: Final = ("#dbe9f4", "#e8f1e4", "#f6ecd8", "#efe3f0")

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hfi_sim.base.text import counted, visible, xml_text
 from opavnic.decode.summary import summarize
-from opavnic.observe.html_page import page
-from opavnic.observe.journey_page import journey_html
+from opavnic.observe.html_page import drawing, page
+from opavnic.observe.journey_page import fields_html, journey_html
 from opavnic.observe.journeys import Journey
-from opavnic.observe.mad_page import mad_parts
-from opavnic.observe.mad_sequence import MESSAGES_DRAWN, messages
+from opavnic.observe.mad_sequence import KEY, MESSAGES_DRAWN, Message, messages, sequence_svg
+
+_ANCHOR: Final = "mad-"
+
+
+def mad_parts(found: Sequence[Message], decoded: int) -> Iterator[str]:
+    """Yield the diagram and the fields of the last MADs, as parts of a page. Args: decoded: of how many."""
+    if not found:
+        yield "<p>No MAD was seen.</p>"
+        return
+    wrong = sum(message.is_wrong for message in found)
+    yield (
+        f"<p>{counted(len(found), 'MAD')}, {wrong} lost or refused; the last {min(len(found), MESSAGES_DRAWN)} are "
+        f"drawn. {KEY} A click leads to the fields.</p>"
+    )
+    yield drawing(sequence_svg(found, link="#" + _ANCHOR), "sequence of MADs")
+    for message in found[-decoded:]:  # browsers open what holds the target of a link
+        ends = f"{message.source} to {message.target}"
+        yield (
+            f"<details><summary>{message.number}. {xml_text(visible(ends))}: {xml_text(message.text)}</summary>"
+            f'<div id="{_ANCHOR}{message.number}">{fields_html(message.journey.packet)}</div></details>'
+        )
+
 
 WAYS_DRAWN: Final = 50
 """The last packets, those that were lost, and as many others, whose way is drawn."""

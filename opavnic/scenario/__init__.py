@@ -11,14 +11,14 @@ The pytest plugin (`opavnic.pytest_plugin`) makes the same available as fixtures
 
 from __future__ import annotations
 
+from opavnic.scenario.base import ScenarioError
 from opavnic.scenario.em import ScenarioEm
-from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import Hosts, ScenarioHost, ScenarioVnic
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.managers import EmStandby
 from opavnic.scenario.match import Matcher
 from opavnic.scenario.scenario import Scenario
-from opavnic.scenario.units import ms, ns, seconds, us
-from opavnic.scenario.virtual import run_virtual
+from opavnic.scenario.virtual import ms, ns, run_virtual, seconds, us
 
 __all__ = [
     "EmStandby",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.base.types import mac_text, parse_mac
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import Method
-from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic, member_name
+from opavnic.scenario.base import ScenarioError
+from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic, member_name
 from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
 from opavnic.state.em import EmEvent
 from opavnic.world.em_node import EM_NODE, down_text
@@ -28,9 +29,6 @@ from vema.em.desired.mac_tables import EMPTY
 from vema.em.service.service import EthernetService
 from vema.em.store.database import EVENTS_KEPT
 
-if TYPE_CHECKING:
-    from opavnic.scenario.scenario import Scenario
-
 DEFAULT_PKEY: Final = 0x8001
 _ABSENT_SHOWN: Final = 4
 
@@ -42,7 +40,7 @@ Wait = bool | Members
 class ScenarioEm:
     """Runs on the scenario's `em` node, like the subnet manager; `standby` adds others, on hosts."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: ScenarioFabric) -> None:
         self._scenario = scenario
         self.port = scenario.world.em_port
         self.vesws: dict[str, dict[str, Any]] = {}

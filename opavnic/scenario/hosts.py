@@ -3,60 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import subprocess
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, IPv6
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet
 
+from hfi_sim.base.clock import Clock
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from hfi_sim.nodes.hfi import HfiPort
-from opavnic.base.errors import OpavnicError
-from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
-from opavnic.world.host_backends.given import interface_name
+from opavnic.scenario.base import LoopClock, ScenarioError
+from opavnic.scenario.frames import DEFAULT_WITHIN_S, FrameInbox
+from opavnic.scenario.kernels import ScenarioKernel
+from opavnic.scenario.link_layer import LinkLayer
+from opavnic.scenario.match import Pattern
+from opavnic.world.host_backends.given import VnicKey, interface_name
 from opavnic.world.host_backends.memory_host import MemoryHost
+from opavnic.world.world import World
 from vema.base.types import VportNum
 
 if TYPE_CHECKING:
-    from opavnic.scenario.link_layer import LinkLayer
-    from opavnic.scenario.scenario import Scenario
     from opavnic.vnic.adapter import Adapter
     from opavnic.vnic.vnic_port import VnicPort
 
 BROADCAST: Final = "ff:ff:ff:ff:ff:ff"
-DEFAULT_WITHIN_S: Final = 0.01
-_INBOX: Final = 4096
-_SHOWN: Final = 12
-
-Reply = Callable[[Any], Packet | None]
-
-
-class ScenarioError(OpavnicError):
-    """A scenario is used in a way that cannot work: for example, an unknown host, or a host without a VNIC."""
-
-
-def check_time(name: str, value: object) -> None:
-    """Check that a time is a number of seconds, 0 or more.
-
-    Raises:  ScenarioError: it is not; the message shows a valid one.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ScenarioError(f"{name} is {value!r}; it is a number of seconds, 0 or more, such as ms(5)")
-
-
-def _matcher(pattern: Pattern) -> Matcher:
-    try:
-        return Matcher(pattern)
-    except PatternError as error:
-        raise ScenarioError(str(error)) from None
 
 
 def _address(vnic: str, mac: str) -> MacAddr:
@@ -66,18 +41,13 @@ def _address(vnic: str, mac: str) -> MacAddr:
         raise ScenarioError(f"{vnic}: {mac!r} is not a MAC address, such as 02:00:00:00:00:01") from error
 
 
-@dataclass(slots=True)
-class _Waiter:
-    matcher: Matcher
-    future: asyncio.Future[bytes]
-
-
-class ScenarioVnic:
+class ScenarioVnic(FrameInbox):
     """One VNIC of a host: sends frames and collects those that arrive."""
 
     def __init__(
         self, host: ScenarioHost, port: HfiPort, vesw: str, number: int, subnet: int, nth: int = 0
     ) -> None:
+        super().__init__()
         self.host = host
         self.port = port
         """The HFI port that carries it."""
@@ -91,15 +61,7 @@ class ScenarioVnic:
         self.name = f"{host.name}/{self.title}"
         self.address = IPv4Address((10 << 24) + (subnet << 12) + number)
         """10.x.y.z: 4094 addresses for each virtual switch."""
-        self.inbox: deque[bytes] = deque(maxlen=_INBOX)
-        """Frames that have arrived and that no `expect` has taken."""
-        self.frames = 0
-        """Number of frames that have arrived."""
-        self.on_frame: Callable[[bytes], None] | None = None
-        """If set, receives every frame instead of the inbox; for many frames, as dissecting each takes long."""
         self.link: LinkLayer | None = None
-        self._responders: list[tuple[Matcher, Reply]] = []
-        self._waiters: list[_Waiter] = []
 
     # --- addresses -----------------------------------------------------------------------------------------
 
@@ -170,114 +132,18 @@ class ScenarioVnic:
             packet[ARP].fields.setdefault("psrc", self.ip)
         return packet
 
-    # --- receiving -----------------------------------------------------------------------------------------
-
-    def deliver(self, frame: bytes) -> None:
-        """Take a frame from the link layer."""
-        self.frames += 1
-        if self.on_frame is not None:
-            self.on_frame(frame)
-            return
-        for matcher, reply in self._responders:
-            if matcher.fits(frame) and (answer := reply(dissect(frame))) is not None:
-                self.send(answer)
-        for waiter in self._waiters:
-            if waiter.future.done():
-                continue
-            try:
-                fits = waiter.matcher.fits(frame)
-            except Exception as error:  # raised by the test's predicate: pass it on to the waiting test
-                waiter.future.set_exception(error)
-                continue
-            if fits:
-                waiter.future.set_result(frame)
-                return
-        self.inbox.append(frame)
-
-    async def expect(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> Packet:
-        """Return the first matching frame among those that have arrived or arrive in time.
-
-        Args:    pattern: `ARP(op=2)`: that layer with that value; a layer type; a predicate; bytes.
-                 within: seconds.
-        Raises:  AssertionError: no frame matched; the message lists those that came instead. ScenarioError: not a
-                 valid pattern or time. Exceptions of a predicate are passed on.
-        """
-        matcher = _matcher(pattern)
-        check_time("within", within)
-        self.host.scenario.check_loop()
-        for frame in self.inbox:
-            if matcher.fits(frame):
-                self.inbox.remove(frame)
-                return dissect(frame)
-        waiter = _Waiter(matcher, asyncio.get_running_loop().create_future())
-        self._waiters.append(waiter)
-        try:
-            return dissect(await asyncio.wait_for(waiter.future, within))
-        except TimeoutError:
-            raise AssertionError(
-                f"{self.name}: no {matcher} within {within * 1e3:g} ms{self._came()}"
-            ) from None
-        finally:
-            self._waiters.remove(waiter)
-
-    async def expect_none(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> None:
-        """Let time pass, and check that no matching frame has arrived by then.
-
-        Raises:  AssertionError: one has. ScenarioError: not a valid pattern or time.
-        """
-        matcher = _matcher(pattern)
-        check_time("within", within)
-        self.host.scenario.check_loop()
-        await asyncio.sleep(within)
-        unwanted = [frame for frame in self.inbox if matcher.fits(frame)]
-        if unwanted:
-            raise AssertionError(
-                f"{self.name}: {len(unwanted)} frames match {matcher}, the first: {summary(unwanted[0])}"
-            )
-
-    async def sniff(self, *, for_s: float) -> list[Packet]:
-        """Return the frames in the inbox after another `for_s` seconds, and empty it."""
-        check_time("for_s", for_s)
-        self.host.scenario.check_loop()
-        await asyncio.sleep(for_s)
-        frames = [dissect(frame) for frame in self.inbox]
-        self.inbox.clear()
-        return frames
-
-    def _came(self) -> str:
-        if not self.inbox:
-            return "; nothing else came either"
-        shown = [summary(frame) for frame in list(self.inbox)[-_SHOWN:]]
-        return f"; {len(self.inbox)} other frames came, the last:\n  " + "\n  ".join(shown)
-
-    # --- behaviour -----------------------------------------------------------------------------------------
-
-    def respond(self, pattern: Pattern, reply: Reply) -> None:
-        """Answer each matching frame with the packet that `reply` returns; None sends nothing."""
-        self._responders.append((_matcher(pattern), reply))
-
-    def answer_arp(self) -> None:
-        """Answer ARP requests and neighbour solicitations for our addresses."""
-        self.respond(
-            ARP(op=1, pdst=self.ip),
-            lambda ask: Ether(dst=ask.src) / ARP(op=2, hwdst=ask[ARP].hwsrc, pdst=ask[ARP].psrc),
-        )
-        self.respond(
-            ICMPv6ND_NS(tgt=self.ip6),
-            lambda ask: (
-                Ether(dst=ask.src)
-                / IPv6(src=self.ip6, dst=ask[IPv6].src)
-                / ICMPv6ND_NA(tgt=self.ip6, R=0, S=1)
-                / ICMPv6NDOptDstLLAddr(lladdr=self.mac)
-            ),
-        )
-
     async def ping(self, target: ScenarioVnic, *, count: int = 1, within: float = 1.0) -> int:
         """Send echo requests, after ARP, and return how many were answered."""
-        self.host.scenario.check_loop()
+        self.check_loop()
+        if target.link is not None:
+            target.link.answer_pings(target.address)
         if self.host.name in self.host.scenario.kernels:
-            return await self.host.scenario.kernels[self.host.name].ping(target, count)
-        return await self._wire.ping(self, target, count, within)
+            return await self.host.scenario.kernels[self.host.name].ping(target.ip, count)
+        return await self._wire.ping(self.address, target.address, count, within)
+
+    def check_loop(self) -> None:
+        """Check that the caller runs on the event loop of the scenario. Raises ScenarioError."""
+        self.host.scenario.check_loop()
 
     # --- the device, as `ip link` changes it --------------------------------------------------------------
 
@@ -363,13 +229,13 @@ class ScenarioVnic:
 
     def memory_host(self) -> MemoryHost:
         """Return a small IPv4 stack on this VNIC, created on the first call; the inbox goes on receiving frames."""
-        return self._wire.memory_host(self)
+        return self._wire.memory_host(self.address)
 
 
 class ScenarioHost:
     """One host. Its methods use its only VNIC; if it has several, select one with `on="blue"`."""
 
-    def __init__(self, scenario: Scenario, name: str, ports: Sequence[HfiPort]) -> None:
+    def __init__(self, scenario: ScenarioFabric, name: str, ports: Sequence[HfiPort]) -> None:
         self.scenario = scenario
         self.name = name
         self.ports = ports
@@ -564,3 +430,64 @@ class Hosts:
     def remove(self, host: ScenarioHost) -> None:
         """Take a host out; the others keep their addresses."""
         del self._hosts[host.name]
+
+
+class ScenarioFabric(ABC):
+    """What hosts and managers know of their scenario: the fabric, the hosts, the time."""
+
+    hosts: Hosts
+
+    def __init__(self, world: World, clock: Clock, fabric_id: int, *, real: bool) -> None:
+        self.world = world
+        """The fabric, the subnet manager, the faults and the VNIC ports."""
+        self.clock = clock
+        self.fabric_id = fabric_id
+        self.is_real = real
+        """Whether its netdevs are TAPs."""
+        self.fabric = world.fabric
+        self.subnet_manager = world.subnet_manager
+        self.faults = world.faults
+        self.kernels: dict[str, ScenarioKernel] = {}
+        """The hosts that are Linux, while the scenario runs."""
+        self.links: dict[VnicKey, LinkLayer] = {}
+        """The host side of each vport's netdev."""
+
+    @abstractmethod
+    def find_link(self, vnic: ScenarioVnic) -> str:
+        """Connect a VNIC that no test has waited for to its link; return why it has none, or an empty string."""
+
+    @abstractmethod
+    def _vesw_id(self, vnic: ScenarioVnic) -> int:
+        """Return the id of the virtual switch of a VNIC."""
+
+    def check_loop(self) -> None:
+        """Check that the caller runs on the event loop of this scenario.
+
+        Raises:  ScenarioError: it is another one, on which nothing of the scenario would ever come.
+        """
+        if isinstance(self.clock, LoopClock) and not self.clock.is_here:
+            raise ScenarioError(
+                "the fabric runs on another event loop than this coroutine; give test and fixtures one loop_scope: "
+                '@pytest.mark.asyncio(loop_scope="module") and @pytest_asyncio.fixture(loop_scope="module"), not a '
+                "fixture of anyio"
+            )
+
+    async def vnic_up(self, vnic: ScenarioVnic) -> None:
+        """Wait until a VNIC is operational and its host has seen that; set it up on a host that is a kernel."""
+        if vnic.host.name in self.kernels:
+            await self.kernels[vnic.host.name].set_up(vnic.ip, self._vesw_id(vnic))
+            return
+        pause_s = 1e-3 if self.is_real else 1e-6
+        while not self.is_up(vnic):
+            await asyncio.sleep(pause_s)
+            # back off: with many virtual switches, polling every microsecond took most of the time of a scenario
+            pause_s = min(2 * pause_s, 1e-3)
+
+    def is_up(self, vnic: ScenarioVnic) -> bool:
+        """Return whether a VNIC is operational and its host has seen that."""
+        if vnic.host.name in self.kernels:
+            return self.kernels[vnic.host.name].is_up(self._vesw_id(vnic))
+        adapter = vnic.vnic_port.adapters.get(VportNum(vnic.vport_num))
+        if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
+            return False
+        return adapter.netdev.host_sees_running or not adapter.is_passing

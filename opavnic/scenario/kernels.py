@@ -6,16 +6,15 @@ import asyncio
 import re
 import subprocess
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from hfi_sim.base.clock import Clock
+from hfi_sim.base.counters import PacketCounters
+from hfi_sim.nodes.hfi import HfiPort
 from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.port import KernelPort
 from opavnic.kernel.virtual import VirtualKernel
-from opavnic.scenario.hosts import ScenarioError
-
-if TYPE_CHECKING:
-    from opavnic.scenario.hosts import ScenarioHost, ScenarioVnic
-    from opavnic.scenario.scenario import Scenario
+from opavnic.scenario.base import ScenarioError
 
 _PREFIX: Final = 20
 """Of the addresses that VNICs have in a scenario."""
@@ -34,9 +33,12 @@ done
 class ScenarioKernel:
     """One host that is Linux."""
 
-    def __init__(self, scenario: Scenario, host: ScenarioHost) -> None:
+    def __init__(
+        self, port: HfiPort, name: str, clock: Clock, seed: int, attached: dict[str, PacketCounters]
+    ) -> None:
         """Start it; it boots as time passes.
 
+        Args:    attached: as for `KernelPort`.
         Raises:  ScenarioError: no kernel is built, or it cannot be started.
         """
         self._ifindexes: dict[int, int] = {}
@@ -45,14 +47,10 @@ class ScenarioKernel:
         self._changed = asyncio.Event()
         self._one_program = asyncio.Lock()
         try:
-            self._kernel = VirtualKernel(
-                find_kernel(), host.name, scenario.clock, seed=scenario.seed, take=self._take
-            )
+            self._kernel = VirtualKernel(find_kernel(), name, clock, seed=seed, take=self._take)
         except KernelError as error:
-            raise ScenarioError(f"host {host.name}: {error}") from error
-        self._port = KernelPort(
-            host.port, self._kernel.send, attached=scenario.fabric.attached, on_vnic=self._on_vnic
-        )
+            raise ScenarioError(f"host {name}: {error}") from error
+        self._port = KernelPort(port, self._kernel.send, attached=attached, on_vnic=self._on_vnic)
 
     def _take(self, frame: bytes) -> None:
         self._port.take(frame)
@@ -71,14 +69,14 @@ class ScenarioKernel:
         """Return whether its VNIC on a virtual switch has been set up and is still there."""
         return self._ifindexes.get(vesw_id) in self._up
 
-    async def set_up(self, vnic: ScenarioVnic, vesw_id: int) -> None:
+    async def set_up(self, ip: str, vesw_id: int) -> None:
         """Give a VNIC its address, and set it up, once the EM has made it."""
         while vesw_id not in self._ifindexes:
             self._changed.clear()
             await self._changed.wait()
         ifindex = self._ifindexes[vesw_id]
         if ifindex not in self._up:
-            await self.run("sh", "-c", _SET_UP, "sh", str(ifindex), f"{vnic.ip}/{_PREFIX}")
+            await self.run("sh", "-c", _SET_UP, "sh", str(ifindex), f"{ip}/{_PREFIX}")
             self._up.add(ifindex)
 
     async def run(self, *command: str) -> subprocess.CompletedProcess[str]:
@@ -94,11 +92,9 @@ class ScenarioKernel:
         texts = (stream.decode(errors="replace") for stream in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(list(command), done.returncode, *texts)
 
-    async def ping(self, target: ScenarioVnic, count: int) -> int:
+    async def ping(self, ip: str, count: int) -> int:
         """Ping with the machine's own program, and return how many requests were answered."""
-        if target.link is not None:
-            target.link.memory_host(target)
-        done = await self.run("ping", "-n", "-c", str(count), "-i", "0.2", target.ip)
+        done = await self.run("ping", "-n", "-c", str(count), "-i", "0.2", ip)
         answered = re.search(r"(\d+) received", done.stdout)
         return int(answered[1]) if answered else 0
 

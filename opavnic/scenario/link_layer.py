@@ -10,8 +10,9 @@ import socket
 import struct
 import subprocess
 from collections.abc import Callable
+from ipaddress import IPv4Address
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
@@ -20,9 +21,6 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.world.host_backends.memory_host import MemoryHost
-
-if TYPE_CHECKING:
-    from opavnic.scenario.hosts import ScenarioVnic
 
 _ETH_P_ALL: Final = 3
 _PACKET_OUTGOING: Final = 4
@@ -82,13 +80,16 @@ class LinkLayer(Protocol):
         """Take back what `add_address` did; return 0 or a negative errno."""
         ...
 
-    async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
+    async def ping(self, own: IPv4Address, target: IPv4Address, count: int, within_s: float) -> int:
         """Ping `target` and return how many requests were answered."""
         ...
 
-    def memory_host(self, vnic: ScenarioVnic) -> MemoryHost:
-        """Return a small IP stack on the device."""
+    def memory_host(self, own: IPv4Address) -> MemoryHost:
+        """Return a small IP stack on the device, which has the address `own`."""
         ...
+
+    def answer_pings(self, own: IPv4Address) -> None:
+        """Answer echo requests to the address of the device from now on."""
 
     def stall(self) -> None:
         """Stop reading frames from the device until `resume`."""
@@ -160,14 +161,15 @@ class MemoryLink(LinkLayer):
             self._netdev.set_uc_list([other for other in self._netdev.uc_list if other != mac])
         return 0
 
-    async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
-        if target.link is not None:
-            target.link.memory_host(target)
-        return await self.memory_host(vnic).ping(target.address, count, within_s)
+    async def ping(self, own: IPv4Address, target: IPv4Address, count: int, within_s: float) -> int:
+        return await self.memory_host(own).ping(target, count, within_s)
 
-    def memory_host(self, vnic: ScenarioVnic) -> MemoryHost:
+    def answer_pings(self, own: IPv4Address) -> None:
+        self.memory_host(own)
+
+    def memory_host(self, own: IPv4Address) -> MemoryHost:
         if self._host is None:
-            self._host = MemoryHost(self._netdev, vnic.address)
+            self._host = MemoryHost(self._netdev, own)
             stack = self._netdev.on_receive
 
             def both(frame: bytes) -> None:
@@ -290,9 +292,9 @@ class TapLink(LinkLayer):
         kind = _PACKET_MR_MULTICAST if mac[0] & 1 else _PACKET_MR_UNICAST
         self._socket.setsockopt(_SOL_PACKET, change, _PACKET_MREQ.pack(self._ifindex, kind, len(mac), mac))
 
-    async def ping(self, vnic: ScenarioVnic, target: ScenarioVnic, count: int, within_s: float) -> int:
+    async def ping(self, own: IPv4Address, target: IPv4Address, count: int, within_s: float) -> int:
         patience_s = max(_PING_S, round(within_s))  # a slow answer of a busy machine must not count as loss
-        command = ["ping", "-n", "-c", str(count), "-i", "0.2", "-W", str(patience_s), target.ip]
+        command = ["ping", "-n", "-c", str(count), "-i", "0.2", "-W", str(patience_s), str(target)]
         output = await asyncio.to_thread(
             run_in_namespace,
             self.namespace,
@@ -301,8 +303,11 @@ class TapLink(LinkLayer):
         answered = re.search(r"(\d+) received", output)
         return int(answered[1]) if answered else 0
 
-    def memory_host(self, vnic: ScenarioVnic) -> MemoryHost:
-        raise NotImplementedError(f"{vnic.name}: on a TAP the kernel is the IP stack")
+    def memory_host(self, own: IPv4Address) -> MemoryHost:
+        raise NotImplementedError(f"{own}: on a TAP the kernel is the IP stack")
+
+    def answer_pings(self, own: IPv4Address) -> None:
+        pass  # the kernel does
 
     def stall(self) -> None:
         raise NotImplementedError("a TAP accepts every frame: the kernel drops those that no program reads")

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import fields as fields_of
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
+from opavnic.scenario.base import ScenarioError
 from opavnic.scenario.em import DEFAULT_PKEY
-from opavnic.scenario.hosts import ScenarioError, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic
 from opavnic.scenario.managers import CONVERGENCE_S
 from opavnic.world.host_backends.given import VnicKey
 from vema.attributes.attr_id import AttrId
@@ -18,9 +19,6 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
 from vema.base.types import ConfigState
 from vema.em.service.simulator import MadSimulator, Target
-
-if TYPE_CHECKING:
-    from opavnic.scenario.scenario import Scenario
 
 _FIELDS: Final = tuple(field.name for field in fields_of(VeswPortInfo))
 
@@ -32,7 +30,7 @@ class ScenarioSimulator(MadSimulator):
     becomes the VNIC `vportN` of its host.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: ScenarioFabric) -> None:
         """Start receiving the traps that arrive at the `em` node."""
         self.port = scenario.world.em_port
         super().__init__(self.port.mad)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.management.em_port import SmTopology, make_em
-from opavnic.scenario.hosts import ScenarioError, ScenarioHost
+from opavnic.scenario.base import ScenarioError
+from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost
 from vema.em.desired.election import Role
 from vema.em.service.service import EthernetService
-
-if TYPE_CHECKING:
-    from opavnic.scenario.scenario import Scenario
 
 CONVERGENCE_S: Final = 60.0
 HEARTBEAT_S: Final = 0.1
@@ -25,7 +23,7 @@ BEST: Final = 15
 class Manager:
     """One Ethernet Manager on a port."""
 
-    def __init__(self, scenario: Scenario, port: HfiPort, priority: int) -> None:
+    def __init__(self, scenario: ScenarioFabric, port: HfiPort, priority: int) -> None:
         """Args:  priority: of those that run, the one with the highest is the master."""
         self.port = port
         self.election = {"priority": priority, "heartbeat": HEARTBEAT_S, "dead_after": DEAD_AFTER_S}

@@ -18,9 +18,8 @@ from hfi_sim.wire.lrh16b import l4_of
 from opavnic.decode.summary import summarize
 from opavnic.observe.html_page import drawing, page, table
 from opavnic.observe.journeys import journeys
-from opavnic.observe.mad_page import mad_parts
 from opavnic.observe.mad_sequence import messages
-from opavnic.observe.packet_page import way_parts
+from opavnic.observe.packet_page import mad_parts, way_parts
 from opavnic.observe.timeline import Rate, marks_of_changes, marks_of_events, timeline_data, timeline_html
 from opavnic.state.fabric import ChangeStatus
 from opavnic.world.em_node import EM_NODE

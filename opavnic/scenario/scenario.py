@@ -26,19 +26,17 @@ from hfi_sim.fabric.trace import Trace
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import Routing
-from opavnic.scenario.clock import LoopClock
+from opavnic.scenario.base import LoopClock, ScenarioError, Timeline, check_time
 from opavnic.scenario.em import ScenarioEm
-from opavnic.scenario.hosts import Hosts, ScenarioError, ScenarioHost, ScenarioVnic, check_time
+from opavnic.scenario.hosts import Hosts, ScenarioFabric, ScenarioHost, ScenarioVnic
 from opavnic.scenario.kernels import ScenarioKernel, check_kernels
-from opavnic.scenario.link_layer import LinkLayer, MemoryLink
+from opavnic.scenario.link_layer import MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.tap_backend import TapBackend
-from opavnic.scenario.timeline import Timeline
 from opavnic.state.em import EmEvent
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.wiring import lay, link_at, port_at, take_away
 from opavnic.world.world import World
-from vema.base.types import VportNum
 from vema.em.service.simulator import MadSimulator
 
 log = logging.getLogger("opavnic.scenario")
@@ -47,7 +45,7 @@ DEFAULT_SEED: Final = 1
 DEFAULT_FABRIC_ID: Final = 0x001
 
 
-class Scenario:
+class Scenario(ScenarioFabric):
     """A fabric with a subnet manager and an Ethernet Manager, and a VNIC port on each host."""
 
     def __init__(
@@ -78,24 +76,20 @@ class Scenario:
                  engine, a link's option out of range. ScenarioError: kernels: an unknown host, or on real time.
         """
         self.seed = seed
-        self.fabric_id = fabric_id
-        self.clock: Clock = clock if clock is not None else LoopClock()
-        self.timeline = Timeline(self.clock)
+        time: Clock = clock if clock is not None else LoopClock()
+        self.timeline = Timeline(time)
         self.tap_backend = TapBackend() if real else None
-        self.world = World(
+        world = World(
             topology,
-            clock=self.clock,
+            clock=time,
             engine=engine,
             seed=seed,
             timer_resolution_s=1e-3 if real else 0.0,
             routing=routing,
             link=link,
         )
-        """The fabric, the subnet manager, the faults and the VNIC ports."""
+        super().__init__(world, time, fabric_id, real=real)
         self._link = link
-        self.fabric = self.world.fabric
-        self.subnet_manager = self.world.subnet_manager
-        self.faults = self.world.faults
         self.trace = Trace(self.fabric)
         self.changes = ChangeLog(self.fabric, self.faults, self.clock.time)
         """What has happened to links and faults."""
@@ -109,13 +103,9 @@ class Scenario:
         if kernels and (real or not isinstance(self.clock, LoopClock)):
             raise ScenarioError("a host that is a kernel needs virtual time, and a test that is a coroutine")
         self._kernel_names = kernels
-        self.kernels: dict[str, ScenarioKernel] = {}
-        """The hosts that are Linux, while the scenario runs."""
         self._em: ScenarioEm | None = None
         self._simulator = ScenarioSimulator(self) if manager == "simulator" else None
         self._stand_ins: dict[str, MadSimulator] = {}
-        self.links: dict[VnicKey, LinkLayer] = {}
-        """The host side of each vport's netdev."""
         self._has_begun = False
         self.has_failed = False
         """Whether the test has failed: what it left behind then says nothing more."""
@@ -149,7 +139,9 @@ class Scenario:
             cleanups.add("namespaces", self.tap_backend.close)
             self.tap_backend.open(self.hosts.names)
         for name in self._kernel_names:
-            self.kernels[name] = kernel = ScenarioKernel(self, self.hosts[name])
+            port = self.hosts[name].port
+            kernel = ScenarioKernel(port, name, self.clock, self.seed, self.fabric.attached)
+            self.kernels[name] = kernel
             cleanups.add(f"kernel of {name}", kernel.close)
         for host in self.hosts:
             if host.name not in self.kernels:
@@ -261,18 +253,6 @@ class Scenario:
     def is_running(self) -> bool:
         """Whether agents and manager have been started, and not stopped."""
         return self._has_begun and self._at_end is None
-
-    def check_loop(self) -> None:
-        """Check that the caller runs on the event loop of this scenario.
-
-        Raises:  ScenarioError: it is another one, on which nothing of the scenario would ever come.
-        """
-        if isinstance(self.clock, LoopClock) and not self.clock.is_here:
-            raise ScenarioError(
-                "the fabric runs on another event loop than this coroutine; give test and fixtures one loop_scope: "
-                '@pytest.mark.asyncio(loop_scope="module") and @pytest_asyncio.fixture(loop_scope="module"), not a '
-                "fixture of anyio"
-            )
 
     # --- managers ------------------------------------------------------------------------------------------
 
@@ -401,7 +381,7 @@ class Scenario:
         netdev: Netdev
         if self.tap_backend is not None:
             netdev, link = self.tap_backend.make(
-                host_name, name, vnic, partial(self._deliver, host_name, key)
+                host_name, name, vnic.ip, partial(self._deliver, host_name, key)
             )
             vnic.link = self.links[key] = link
             return netdev
@@ -431,26 +411,6 @@ class Scenario:
             return ""
         self._em.give_links()
         return self._em.why_absent(vnic) if vnic.vesw in self._em.vesws else ""
-
-    async def vnic_up(self, vnic: ScenarioVnic) -> None:
-        """Wait until a VNIC is operational and its host has seen that; set it up on a host that is a kernel."""
-        if vnic.host.name in self.kernels:
-            await self.kernels[vnic.host.name].set_up(vnic, self._vesw_id(vnic))
-            return
-        pause_s = 1e-3 if self.tap_backend is not None else 1e-6
-        while not self.is_up(vnic):
-            await asyncio.sleep(pause_s)
-            # back off: with many virtual switches, polling every microsecond took most of the time of a scenario
-            pause_s = min(2 * pause_s, 1e-3)
-
-    def is_up(self, vnic: ScenarioVnic) -> bool:
-        """Return whether a VNIC is operational and its host has seen that."""
-        if vnic.host.name in self.kernels:
-            return self.kernels[vnic.host.name].is_up(self._vesw_id(vnic))
-        adapter = vnic.vnic_port.adapters.get(VportNum(vnic.vport_num))
-        if adapter is None or not adapter.hfi_up or not adapter.netdev.is_up:
-            return False
-        return adapter.netdev.host_sees_running or not adapter.is_passing
 
     def _vesw_id(self, vnic: ScenarioVnic) -> int:
         return int(self.em.vesws[vnic.vesw]["id"])

@@ -9,16 +9,12 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
 from opavnic.scenario.link_layer import TapLink
-
-if TYPE_CHECKING:
-    from opavnic.scenario.hosts import ScenarioVnic
 
 _PREFIX_LENGTH = 20
 
@@ -50,7 +46,7 @@ class TapBackend:
         return self._namespaces[key][0]
 
     def make(
-        self, host: str, name: str, vnic: ScenarioVnic, deliver: Callable[[bytes], None]
+        self, host: str, name: str, ip: str, deliver: Callable[[bytes], None]
     ) -> tuple[TapNetdev, TapLink]:
         """Create a TAP on a host; it gets its address and goes up after the current callback."""
         factory = self._factories[host]
@@ -60,7 +56,7 @@ class TapBackend:
         self._links.append(link)
 
         def set_up() -> None:
-            address = ipaddress.ip_interface(f"{vnic.ip}/{_PREFIX_LENGTH}")
+            address = ipaddress.ip_interface(f"{ip}/{_PREFIX_LENGTH}")
             factory.watcher.links.add_ip(netdev.ifindex, address)
             factory.watcher.links.set_up(netdev.ifindex, True)
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
-from opavnic.scenario.hosts import ScenarioError
+from opavnic.scenario.base import ScenarioError
 
 Result = TypeVar("Result")
 
@@ -62,3 +62,23 @@ def _is_running() -> bool:
     except RuntimeError:
         return False
     return True
+
+
+def seconds(value: float) -> float:
+    """Return `value` seconds."""
+    return float(value)
+
+
+def ms(value: float) -> float:
+    """Return milliseconds in seconds."""
+    return value * 1e-3
+
+
+def us(value: float) -> float:
+    """Return microseconds in seconds."""
+    return value * 1e-6
+
+
+def ns(value: float) -> float:
+    """Return nanoseconds in seconds."""
+    return value * 1e-9

@@ -24,8 +24,7 @@ from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage
 from opavnic.web.pages.frame import Look
 from opavnic.web.pages.packets import PacketsPage, mads_page
-from opavnic.web.pages.part import PartView
-from opavnic.web.pages.parts import parts_page
+from opavnic.web.pages.part import PartView, parts_page
 from opavnic.web.pages.timeline import timeline_page
 from opavnic.web.pages.vnics import vnic_page, vnics_page
 from opavnic.web.pages.watch import Watch

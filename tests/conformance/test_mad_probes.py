@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.fabric.topology import single_switch
-from opavnic.conformance.asked_port import AskedPort, our_port
-from opavnic.conformance.kernel import run_probes
+from opavnic.conformance.kernel import AskedPort, our_port, run_probes
 from opavnic.conformance.mad_probes import ANSWERED_IN_FULL, NEED_FULL_MEMBER, SHORT_IS_ZERO, mad_probes
 from opavnic.world.world import World
 

@@ -87,7 +87,7 @@ STAGES = {
     "wiring": ("opavnic.lab.run.lab.World.__init__", 0),
     "VNIC ports": ("opavnic.world.world.VnicPort.__init__", 1),
     "datapath": ("opavnic.lab.run.lab.native_datapath", 0),
-    "MAD socket": ("opavnic.world.parts.mad_socket.MadSocketServer.start", 0),
+    "MAD socket": ("opavnic.world.parts.management.MadSocketServer.start", 0),
     "manager": ("opavnic.lab.run.lab.em_config", 0),
     "waiting": ("opavnic.lab.run.readiness.vnic_state", 0),
     "app": ("ejfat.live.app.LbApp.start", 0),

@@ -20,8 +20,8 @@ import pytest
 
 from e2e.web_view import go, opened, web_view
 from opavnic.lab.ownership.runtime import ROOT_VARIABLE
-from opavnic.observe.journey_file import read_journeys
 from opavnic.observe.mad_sequence import messages, sequence_svg
+from opavnic.observe.trace_file import read_journeys
 from opavnic_bench.base.running_lab import environment
 from opavnic_bench.web.memory_lab import memory_lab
 from program import run_program, started

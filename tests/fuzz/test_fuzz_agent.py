@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.conformance.hfi_stub import HfiStub
+from opavnic.conformance.vector_setup import HfiStub
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.demux import VnicDemux
 from vema.agent.agent import Agent

@@ -9,7 +9,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 from opavnic.scenario import Hosts, ScenarioEm, ms
-from opavnic.scenario.hosts import ScenarioError
+from opavnic.scenario.base import ScenarioError
 
 MOVING = "00:1b:21:aa:bb:cc"
 

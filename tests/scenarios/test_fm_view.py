@@ -12,7 +12,7 @@ import pytest
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from opavnic.management.fm_view import TABLES, Said, fm_view
-from opavnic.world.parts.sa_tables import ask_tables
+from opavnic.world.parts.management import ask_tables
 from opavnic.world.world import World
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

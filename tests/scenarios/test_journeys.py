@@ -12,11 +12,11 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
 from opavnic.cli.main import main
-from opavnic.observe.journey_file import read_journeys
 from opavnic.observe.journey_page import fields_html
 from opavnic.observe.journeys import journeys
 from opavnic.observe.mad_sequence import messages, sequence_svg
 from opavnic.observe.packet_page import packet_page
+from opavnic.observe.trace_file import read_journeys
 from opavnic.scenario import Hosts, Scenario, ScenarioEm
 
 pytestmark = pytest.mark.topology("clos", leaves=2, spines=2, hosts_per_leaf=2)

@@ -37,3 +37,14 @@ class EngineState:
         """HFI ports that their link has stopped for lack of credits: any credit may cause an output there."""
         self.switches = 0
         """Number of switches, also those that are off; a packet that has visited more is in a loop."""
+
+
+class Layer(Protocol):
+    """Takes a packet that is in flight, and passes it on or drops it."""
+
+    def enter(self, now: int, packet: bytes, hops: int, delay_ns: int, space: Space | None, /) -> None:
+        """Take a packet.
+
+        Args:  now: in nanoseconds. hops: switches that it has visited. delay_ns: extra time on the wire from faults.
+               space: the room that it occupies in the switch it came to, on a link with credits.
+        """

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import NoneType
 from typing import Annotated, Any, Final
 
+from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, QuantityError
-from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.base.options import (
     NANOSECONDS,
     RATE,

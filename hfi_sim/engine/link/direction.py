@@ -10,7 +10,7 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.events.outputs import DirectionId
-from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.events.state import EngineState, Layer, Space
 from hfi_sim.engine.link.capture import PythonRing
 from hfi_sim.engine.link.config import (
     INSTANT_BPS,
@@ -22,7 +22,6 @@ from hfi_sim.engine.link.config import (
 )
 from hfi_sim.engine.link.credits import Lanes, LanesStatus
 from hfi_sim.engine.link.faults import FaultLayer
-from hfi_sim.engine.link.layer import Layer
 from hfi_sim.engine.link.observe import Observer
 from hfi_sim.engine.link.queue import Queue
 from hfi_sim.engine.link.rule import FaultRule

@@ -6,9 +6,8 @@ from collections import deque
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import DirectionId, Observed, Output
-from hfi_sim.engine.events.state import Space
+from hfi_sim.engine.events.state import Layer, Space
 from hfi_sim.engine.link.capture import PythonRing
-from hfi_sim.engine.link.layer import Layer
 
 
 class Observer:

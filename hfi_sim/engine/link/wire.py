@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from hfi_sim.base.instants import FOREVER, NS_PER_S
+from hfi_sim.base.clock import FOREVER, NS_PER_S
 from hfi_sim.base.random_stream import CHANCE_BITS, RandomStream
 from hfi_sim.engine.events.queue import EventQueue
 from hfi_sim.engine.events.state import Space

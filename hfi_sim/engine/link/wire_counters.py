@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.base.instants import NS_PER_S
+from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.types import LID_MULTICAST_FIRST, is_multicast_lid
 from hfi_sim.wire.lrh16b import BECN_BYTE3, FECN_BYTE7, SIZE, dlid_of
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from hfi_sim.base.clock import to_ns, to_seconds
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
-from hfi_sim.base.instants import to_ns, to_seconds
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, End, Node, NodeKind, Topology

@@ -11,7 +11,7 @@ from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
-from hfi_sim.base.loop_future import loop_future
+from hfi_sim.base.precise_loop import loop_future
 from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port_errors import PortError

@@ -1,24 +1,32 @@
-"""The subnet management agent of an HFI port or of a switch: the shell around what answers, guards and tells."""
+"""The subnet management agent of an HFI port or of a switch: the shell around what answers, guards and tells.
+
+Source: of the rights to manage a node: hfi1: opa_smp_check in ud.c, opa_local_smp_check and check_mkey in mad.c;
+that the M_Key is asked of the node's own programs, too: handle_outgoing_dr_smp in core/mad.c. The InfiniBand
+architecture, 14.2.4.
+"""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
+from enum import Enum
 from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.management.sma.answers import answer
 from hfi_sim.management.sma.facts import capabilities_of, node_info_of
 from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode
-from hfi_sim.management.sma.rights import MkeyGuard, SmpVerdict, may_manage
 from hfi_sim.management.sma.traps import TrapQueue
 from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest, SubnetInterface
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.port_settings import PortSettings
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.mad.attributes import SubnetAttrId
-from hfi_sim.wire.mad.header import BASE_VERSION_IB, MadClass, MadHeader, MadStatus, Method
+from hfi_sim.wire.mad.header import BASE_VERSION_IB, RESPONSE_BIT, MadClass, MadHeader, MadStatus, Method
 from hfi_sim.wire.mad.smp_header import LidRoutedHeader
 from hfi_sim.wire.sma.node import IbNodeInfo
 from hfi_sim.wire.sma.notice import (
@@ -203,3 +211,65 @@ class SubnetManagementAgent:
         if port.settings.trap_lid:
             port.send_smp(mad, port.settings.trap_lid, port.pkeys.management)
         return True
+
+
+_REQUESTS = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS, Method.REPORT})
+_MOST_VIOLATIONS = 0xFFFF
+
+
+class SmpVerdict(Enum):
+    """What becomes of an SMP."""
+
+    ANSWER = "answer"
+    PASS_ON = "pass on"  # noqa: S105 - no password
+    """It is for a subnet manager on the port, if there is one."""
+    DENY = "deny"
+
+
+def may_manage(method: int, pkey: int, *, is_local: bool, is_ib: bool = False) -> SmpVerdict:
+    """Return what becomes of an SMP, by its method and its packet's P_Key.
+
+    Args:    is_local: whether a program of this node asks. is_ib: whether it is of base version 1.
+    Source:  hfi1's mad.c: process_subn_opa() looks at the P_Key of local SMPs, process_subn() does not.
+    """
+    if is_local:
+        if not is_ib and pkey not in (PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT):
+            return SmpVerdict.DENY
+        return SmpVerdict.ANSWER if method in _REQUESTS else SmpVerdict.PASS_ON
+    if method & RESPONSE_BIT or method == Method.TRAP:
+        return SmpVerdict.PASS_ON
+    if pkey != PKEY_FULL_MANAGEMENT:
+        return SmpVerdict.DENY
+    return SmpVerdict.ANSWER if method in _REQUESTS else SmpVerdict.PASS_ON
+
+
+class MkeyGuard:
+    """The M_Key of a node, and the lease that ends its protection after a violation."""
+
+    def __init__(self, settings: PortSettings) -> None:
+        self._settings = settings
+        self._lease_ends: float | None = None
+
+    def admits(self, now: float, mkey: int, method: int) -> bool:
+        """Return whether an SMP with this key may pass; one that may not is a violation, and is counted."""
+        info = self._settings.info
+        if self._lease_ends is not None and now >= self._lease_ends:
+            self._lease_ends = None
+            info = self._settings.info = replace(info, mkey_protect=0)
+        if info.mkey in (0, mkey):
+            if method in (Method.GET, Method.SET, Method.TRAP_REPRESS):
+                self._lease_ends = None
+            return True
+        if method == Method.GET and info.mkey_protect < 2:
+            return True
+        if method not in (Method.GET, Method.SET, Method.TRAP_REPRESS):
+            return True
+        self._settings.info = replace(info, mkey_violations=min(info.mkey_violations + 1, _MOST_VIOLATIONS))
+        if self._lease_ends is None and info.mkey_lease_period:
+            self._lease_ends = now + info.mkey_lease_period
+        return False
+
+    def shows(self, mkey: int, method: int) -> bool:
+        """Return whether an answer may show the key."""
+        info = self._settings.info
+        return method == Method.SET or mkey == info.mkey or info.mkey_protect == 0

@@ -1,16 +1,18 @@
-"""What the commands of all packages share: --lab, --json, options that are quantities, the client of a running lab."""
+"""What the commands of all packages share: --lab, --json, options that are quantities,
+the client of a running lab, names that a shell completes, TAPs or memory."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 import typer
 
 from hfi_sim.base.errors import QuantityError
 from opavnic.base.errors import OpavnicError
+from opavnic.cli.base.output import say
 
 if TYPE_CHECKING:
     from opavnic.lab.ownership.client import LabClient
@@ -181,3 +183,27 @@ def _of_lab(ctx: typer.Context, incomplete: str, names: Callable[[LabState], Ite
     except OpavnicError:
         return []
     return [name for name in dict.fromkeys(names(state)) if name.startswith(incomplete)]
+
+
+Kind = Literal["tap", "memory"]
+
+
+def choose(asked: Kind | None) -> tuple[Kind, bool, str | None]:
+    """Obtain the privilege to create TAPs, unless memory is requested.
+
+    Returns: the kind; whether this process is now in namespaces of its own; why TAPs are not available.
+    Raises:  PrivilegeError: TAPs were requested and are not available.
+    """
+    from opavnic.lab.file.errors import PrivilegeError
+    from opavnic.lab.ownership.privileges import obtain
+
+    if asked == "memory":
+        return "memory", False, None
+    try:
+        return "tap", obtain(), None
+    except PrivilegeError as error:
+        if asked is not None:
+            raise
+        say(f"TAPs are not available: {error}")
+        say("the demonstration uses netdevs in memory instead")
+        return "memory", False, str(error)

@@ -1,14 +1,19 @@
-"""Groups of commands, `opavnic em ...`: whole lines in their help, and the nearest name for one that does not exist."""
+"""Groups of commands, `opavnic em ...`: whole lines in their help, and the nearest name for one that does not exist.
+
+`JoinedGroup` takes in the commands of an entry point group.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from opavnic.cli.base.errors import UnknownCommandError
+from opavnic.cli.base.forms import with_forms
 
 _WHOLE: Final = 1 << 10
 """Characters that the help of a command may have in the list of its group: it is wrapped, never cut."""
@@ -84,3 +89,30 @@ class LateHelpCommand(TyperCommand):
     @help.setter  # noqa: A003 - as typer calls it
     def help(self, _text: str | None) -> None:
         """Ignore the docstring of the function, which typer sets."""
+
+
+class JoinedGroup(CommandGroup):
+    """The commands of a module, plus those of the entry point group that a subclass names.
+
+    An entry point maps a name to a command function, which is imported when it is called.
+    """
+
+    joined_by: ClassVar[str]
+    """The entry point group."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Return the names of all commands."""
+        return [
+            *super().list_commands(ctx),
+            *sorted(point.name for point in entry_points(group=self.joined_by)),
+        ]
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        """Return a command, or None."""
+        command = super().get_command(ctx, cmd_name)
+        for point in entry_points(group=self.joined_by) if command is None else ():
+            if point.name == cmd_name:
+                single = typer.Typer(add_completion=False, rich_markup_mode=None)
+                single.command(cmd_name)(with_forms(point.load()))
+                command = typer.main.get_command(single)
+        return command

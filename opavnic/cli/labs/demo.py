@@ -8,8 +8,7 @@ import typer
 
 from hfi_sim.base.text import visible
 from opavnic.base.signals import EXIT_INTERRUPTED, cancelled_by_ending_signals
-from opavnic.cli.base.common import AsJson
-from opavnic.cli.base.netdevs import choose
+from opavnic.cli.base.common import AsJson, choose
 from opavnic.cli.base.output import EXIT_FAILED, fail, print_json, print_rich, print_table, say
 
 if TYPE_CHECKING:

@@ -1,16 +1,18 @@
-"""`opavnic init`: a lab file to start from."""
+"""Lab files that are written: `opavnic init`, `opavnic save`, and the schema of both kinds (`opavnic schema`)."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from opavnic.cli.base.common import AsJson
+from opavnic.cli.base.common import AsJson, LabOption, lab_client
 from opavnic.cli.base.errors import near
-from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, say
+from opavnic.cli.base.jobs import job_result
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, print_text, say
 
 DEFAULT: Final = "two-hosts"
 _SUFFIX: Final = ".yaml"
@@ -178,3 +180,60 @@ def write_new(file: Path, text: str, *, force: bool) -> None:
         fail(f"{file} exists and is left as it is", EXIT_USAGE, hint="give another name, or --force")
     except OSError as error:
         fail(f"{file} cannot be written: {error.strerror}", EXIT_FAILED)
+
+
+def save(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Where to write it; default: stdout.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    lab: LabOption = None,
+) -> None:
+    """Write the state of a running lab as a lab file that `opavnic up` reads back to the same state.
+
+    The file says what the lab was started with, and what has changed since: hosts, links, faults, virtual switches,
+    members, MTUs, the MAC policy. What a lab file cannot say is named on stderr: MAC and IP addresses, MTUs, names,
+    routes, interfaces and sysctls that hosts have changed themselves, as far as their namespaces are those of the lab.
+
+    \b
+    Example:
+      opavnic save now.yaml
+      opavnic down && opavnic up now.yaml -d
+    """
+    from opavnic.state.lab import SavedLab
+
+    saved = job_result(lab_client(lab), SavedLab, "GET", "/save")
+    if file is None:
+        print_text(saved.lab_file)
+    else:
+        write_new(file, saved.lab_file, force=force)
+        say(f"written to {file}")
+    for what in saved.left_out:
+        say(f"left out, a lab file cannot hold it: {what}")
+
+
+class FileKind(StrEnum):
+    """A kind of file that has a schema."""
+
+    LAB = "lab"
+    EM = "em"
+
+
+def schema(
+    kind: Annotated[FileKind, typer.Argument(help="The kind of file.")] = FileKind.LAB,
+) -> None:
+    """Print the JSON schema of lab files or EM files, for editors (also in docs/*.schema.json).
+
+    \b
+    Example:
+      opavnic schema lab > lab.schema.json
+      opavnic schema em > em.schema.json
+    """
+    if kind is FileKind.EM:
+        from vema.em.desired.desired import EmConfig
+
+        print_json(EmConfig.model_json_schema())
+        return
+    from opavnic.lab.file.parts import lab_model
+
+    print_json(lab_model().model_json_schema())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import errno
 import json
+import os
 import sys
+import threading
+from collections import deque
 from collections.abc import Callable
 from datetime import datetime
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO, Final
 from urllib.parse import urlencode
 
 import typer
@@ -18,14 +23,82 @@ from hfi_sim.base.errors import FaultError, WireError
 from hfi_sim.base.text import visible
 from hfi_sim.fabric.faults import parse_match
 from hfi_sim.fabric.trace import TracedPacket
-from opavnic.base.signals import followed
+from opavnic.base.signals import followed, interruptible
 from opavnic.cli.base.common import AsJson, LabOption, lab_client, place_names, size_option
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, Form, current_form, fail, print_line, say
-from opavnic.cli.packets.capture_targets import FileTarget, PipeTarget
-from opavnic.cli.packets.capture_write import copy_capture
 from opavnic.decode.summary import summarize
-from opavnic.observe.capture_copy import WITHOUT_HEADER
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
+from opavnic.observe.capture_copy import NUMBER_HEADER, WITHOUT_HEADER, CaptureCopy, Target
 from opavnic.observe.trace_file import TraceReader
+
+
+class PipeTarget(Target):
+    """A pipe, which takes everything. A reader at its other end sees each packet at once."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def write(self, data: memoryview) -> None:
+        while data:
+            data = data[os.write(self._fd, data) :]
+
+    def room(self) -> None:
+        return None
+
+    def next(self, head: bytes) -> None:
+        raise AssertionError("a pipe is never full")
+
+    def close(self) -> None:
+        pass
+
+
+class FileTarget(Target):
+    """A file, or where `size` is given, files with a number in their name, from NAME_00001.pcapng on."""
+
+    def __init__(self, path: Path, *, size: int | None = None, ring: int | None = None) -> None:
+        """Open the first file.
+
+        Args:    size: bytes that a file has at most; one always takes a packet. ring: how many files are kept; the
+                 oldest is removed when another one begins. None: all.
+        Raises:  OSError: the file cannot be written.
+        """
+        if not path.name:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        self._path, self._size, self._ring = path, size, ring
+        self._number = 0
+        self.names: deque[Path] = deque()
+        """The files that are there, the oldest first."""
+        self._file = self._open()
+        self._written = 0
+
+    def _open(self) -> BinaryIO:
+        self._number += 1
+        path = self._path
+        if self._size is not None:
+            path = path.with_name(f"{path.stem}_{self._number:05}{path.suffix}")
+        file = path.open("wb", buffering=0)
+        self.names.append(path)
+        if self._ring is not None and len(self.names) > self._ring:
+            self.names.popleft().unlink(missing_ok=True)
+        return file
+
+    def write(self, data: memoryview) -> None:
+        self._written += len(data)
+        while data:
+            data = data[self._file.write(data) or 0 :]
+
+    def room(self) -> int | None:
+        return None if self._size is None else max(0, self._size - self._written)
+
+    def next(self, head: bytes) -> None:
+        self._file.close()
+        self._file = self._open()
+        self._written = 0
+        self.write(memoryview(head))
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def capture(
@@ -195,3 +268,65 @@ def _as_data(record: TracedPacket) -> dict[str, Any]:
         "drop": record.drop,
         "packet": record.packet.hex(),
     }
+
+
+_PIECE: Final = 1 << 20
+_END_S: Final = 5.0
+"""Seconds that what is left may take to be written, once the capture was told to end: a reader may have stopped."""
+
+
+def copy_capture(client: LabClient, stream: HTTPResponse, target: Target) -> tuple[CaptureCopy, bool]:
+    """Copy the answer to GET /capture.
+
+    A signal ends the capture in the lab; what that has kept until then is still written. A second signal ends that.
+
+    Returns: what was copied, and whether the lab ended before the capture did.
+    Raises:  OSError: the target cannot be written.
+    """
+    copying = _Copying(stream, target)
+    try:
+        with interruptible():
+            copying.start()
+            copying.done.wait()
+    except KeyboardInterrupt:
+        with contextlib.suppress(KeyboardInterrupt, LabError), interruptible():
+            client.post("/capture/end", {"number": int(stream.headers[NUMBER_HEADER])})
+            copying.done.wait(_END_S)
+    if copying.fault is not None:
+        raise copying.fault
+    return copying.copy, copying.lab_has_ended
+
+
+class _Copying(threading.Thread):
+    """Copies in a thread: signals come to the main thread only, so none of them cuts a read or a write in two."""
+
+    def __init__(self, stream: HTTPResponse, target: Target) -> None:
+        super().__init__(name="capture", daemon=True)  # a stuck pipe does not keep the program from its end
+        self.copy = CaptureCopy(target)
+        self.done = threading.Event()
+        """Set at the end. A join() that a signal interrupts may take the thread for ended (CPython 3.11)."""
+        self.lab_has_ended = False
+        self.fault: OSError | None = None
+        """Why the target cannot be written."""
+        self._stream = stream
+        self._target = target
+
+    def run(self) -> None:
+        try:
+            while piece := self._read():
+                self.copy.feed(piece)
+            self._target.close()
+        except WireError:
+            self.lab_has_ended = True
+        except OSError as error:
+            self.fault = error
+        finally:
+            self.done.set()
+
+    def _read(self) -> bytes:
+        """Return the next piece; empty at the end, also where that comes too early."""
+        try:
+            return self._stream.read1(_PIECE)
+        except (HTTPException, OSError):
+            self.lab_has_ended = True
+            return b""

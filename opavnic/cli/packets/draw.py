@@ -9,9 +9,9 @@ import typer
 
 from hfi_sim.base.text import counted
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, say
-from opavnic.observe.journey_file import CaptureError, read_journeys
 from opavnic.observe.mad_sequence import messages, sequence_svg
 from opavnic.observe.packet_page import packet_page
+from opavnic.observe.trace_file import CaptureError, read_journeys
 
 
 def draw(

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import typer
 
-from opavnic.cli.base.group import command_group
+from opavnic.cli.base.group import JoinedGroup, command_group
 from opavnic.cli.base.output import fail
-from opavnic.cli.base.plugin_group import JoinedGroup
 
 NOT_INSTALLED = (
     "bench: no benchmarks are installed; install opavnic-bench (in a checkout: pip install -e bench)"

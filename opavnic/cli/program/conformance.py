@@ -6,7 +6,7 @@ Other packages add commands through the entry point group "opavnic.conformance":
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,10 +15,8 @@ import typer
 from hfi_sim.base.types import LID_MAX
 from opavnic.base.errors import DatapathUnavailableError
 from opavnic.cli.base.common import METAVAR, AsJson, number
-from opavnic.cli.base.group import command_group
-from opavnic.cli.base.output import EXIT_USAGE, fail
-from opavnic.cli.base.plugin_group import JoinedGroup
-from opavnic.cli.program.conformance_report import report
+from opavnic.cli.base.group import JoinedGroup, command_group
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
 from opavnic.conformance.kernel import run_vema_kernel
@@ -28,6 +26,21 @@ from opavnic.conformance.sending_kernel import run_encap_on_kernel
 from opavnic.conformance.target import run_vema_target
 from opavnic.conformance.vema import run_vema
 from opavnic.management.mad_client import MadClient, MadSocketError
+
+
+def report(results: Sequence[Result], as_json: bool) -> None:
+    """Print the first differences and a summary of each file; exit with 1 if a case differs."""
+    if as_json:
+        print_json([result.to_json() for result in results])
+    else:
+        for result in results:
+            for difference in result.differences:
+                for line in difference.lines():
+                    print_line(line)
+            for line in (result.summary(), *result.reasons()):
+                print_line(line)
+    if not all(result.ok for result in results):
+        raise typer.Exit(EXIT_FAILED)
 
 
 class ConformanceGroup(JoinedGroup):

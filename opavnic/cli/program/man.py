@@ -1,15 +1,16 @@
-"""`opavnic man`: the manual pages, made from the commands themselves."""
+"""`opavnic man` and `opavnic completion`: made from the commands themselves."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, say
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_text, say
 from opavnic.cli.program.tree import CommandPage, pages
 
 _LEADING = re.compile(r"^([.'])", re.MULTILINE)
@@ -81,3 +82,34 @@ def _escape(text: str) -> str:
     """Return text that roff prints as it stands: a line that begins with a dot is no request, a hyphen is a minus."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return _LEADING.sub(r"\\&\1", escaped)
+
+
+PROGRAM = "opavnic"
+VARIABLE = "_OPAVNIC_COMPLETE"
+
+
+class Shell(StrEnum):
+    """A shell that can complete."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def completion(shell: Annotated[Shell, typer.Argument(help="Your shell.")]) -> None:
+    """Print a script that completes commands, options, and the names of running labs, hosts and links.
+
+    bash: ~/.local/share/bash-completion/completions/opavnic; zsh: _opavnic in a directory of $fpath; fish:
+    ~/.config/fish/completions/opavnic.fish.
+
+    \b
+    Example:
+      source <(opavnic completion bash)
+      opavnic completion fish > ~/.config/fish/completions/opavnic.fish
+    """
+    import typer.completion as completion_scripts
+
+    script: str = completion_scripts.get_completion_script(  # type: ignore[attr-defined]
+        prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value
+    )
+    print_text(script.rstrip("\n") + "\n")

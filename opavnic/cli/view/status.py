@@ -80,7 +80,7 @@ def status(
         return
     with suppress(KeyboardInterrupt), followed():
         if current_form() is Form.TABLE and is_screen():
-            from opavnic.cli.view.status_screen import watch_status
+            from opavnic.cli.base.full_screen import watch_status
 
             watch_status(ask, partial(status_items, whole=whole), watch)
             return

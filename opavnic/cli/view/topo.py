@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from hfi_sim.base.clock import to_seconds
 from hfi_sim.base.errors import HfiSimError, InputError, TopologyError
-from hfi_sim.base.instants import to_seconds
 from hfi_sim.fabric.topology import SHAPES, Topology, generate
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from opavnic.cli.base.common import ENV_LAB, AsJson, LabOption, lab_client
@@ -130,7 +130,7 @@ def topo(
     if language is not None:
         if as_json or current_form() is Form.CSV:
             fail(f"--format {language} and -o json or csv contradict each other", EXIT_USAGE)
-        from hfi_sim.fabric.topology.graph_text import as_dot, as_mermaid
+        from hfi_sim.fabric.topology.draw import as_dot, as_mermaid
 
         write = as_dot if language is Language.DOT else as_mermaid
         print_text(write(shown.topology, is_down=shown.is_down))

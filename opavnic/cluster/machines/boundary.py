@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hfi_sim.base.clock import to_ns, to_seconds
 from hfi_sim.base.counters import Drop, PacketCounters
-from hfi_sim.base.instants import to_ns, to_seconds
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import Link
 from opavnic.cluster.machines.connections import MachineConnections

@@ -8,8 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from hfi_sim.engine.crossing import TAG_SIZE
-from hfi_sim.engine.events.outputs import BufferToken, Departed, DirectionId
+from hfi_sim.engine.events.outputs import TAG_SIZE, BufferToken, Departed, DirectionId
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.errors import MessageError

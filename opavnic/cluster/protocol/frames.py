@@ -2,7 +2,7 @@
 
 Each sends one `Greeting`. Then come frames in both directions, each with a head and `count` times `size` bytes:
 
-    PACKETS    packets of one link, service channel, length and tag (`hfi_sim.engine.crossing`), in order
+    PACKETS    packets of one link, service channel, length and tag (`hfi_sim.engine.events.outputs`), in order
     RECEIVED   how many packets of a link have arrived since the sender's process began
     PAUSE      send no more packets of a service channel of a link, until RESUME
 
@@ -19,7 +19,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from hfi_sim.engine.crossing import TAG_SIZE
+from hfi_sim.engine.events.outputs import TAG_SIZE
 from hfi_sim.wire.header import structure
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.errors import MessageError

@@ -8,7 +8,8 @@ from typing import Final
 
 from hfi_sim.fabric.topology import Cable, NodeKind, Topology
 from opavnic.lab.file.host_setup import HostSetup
-from opavnic.lab.file.model import LabModel, losses
+from opavnic.lab.file.loader import losses
+from opavnic.lab.file.model import LabModel
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
 

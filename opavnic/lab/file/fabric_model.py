@@ -22,8 +22,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from hfi_sim.base.clock import to_seconds
 from hfi_sim.base.errors import FabricError, QuantityError
-from hfi_sim.base.instants import to_seconds
 from hfi_sim.base.options import NANOSECONDS, RATE, SHARE, SIZE, SIZE_OR_TIME, WHOLE, WHOLES, Quantity
 from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, share_text, size_or_time_text
 from hfi_sim.engine.link.config import (

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import (
+    ValidationError,
+)
 
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.model import CrossError, LabModel, cross_problems
@@ -82,3 +84,13 @@ def _problems(error: ValidationError, data: Any) -> list[Problem]:
         if isinstance(cause, CrossError):
             return cause.problems
     return [*model_problems(error, lab_model()), *cross_problems(data)]
+
+
+def losses(model: LabModel) -> list[str]:
+    """Return the faults that the `loss` of links stands for."""
+    fabric = model.fabric
+    found: list[str] = fabric.link.losses("* direction=tx", "* direction=rx", "*")
+    for link in fabric.topology.links or ():
+        near, far = (end if ":" in end else f"{end}:1" for end in link.ends)
+        found += link.losses(f"{near}->{far}", f"{far}->{near}", f"{near}--{far}")
+    return found

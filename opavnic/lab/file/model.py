@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import (
     BeforeValidator,
@@ -28,13 +28,21 @@ from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
-from opavnic.datapath.selection import EngineWanted
-from opavnic.lab.file.cluster_model import Cluster
 from opavnic.lab.file.fabric_model import FabricModel
-from opavnic.lab.file.guest_model import GuestKeys, guest_problems, is_guest
-from opavnic.lab.file.host_setup import HostSetup, host_numbers, setup_problems
+from opavnic.lab.file.guest_model import guest_problems, is_guest
+from opavnic.lab.file.host_setup import host_numbers, setup_problems
+from opavnic.lab.file.lab_sections import (
+    AppModel,
+    Datapath,
+    Em,
+    Host,
+    IcrcModel,
+    SubnetManagement,
+    datapath_section,
+    em_section,
+    subnet_manager_section,
+)
 from opavnic.lab.file.members import (
-    HfiKeys,
     HostPort,
     HostPorts,
     Membership,
@@ -49,7 +57,7 @@ from opavnic.lab.file.members import (
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
 from opavnic.lab.file.topology import cut_off, lab_topology, port_guids, position_problems, routing_problems
-from opavnic.lab.file.uplink_model import Uplink, uplink_problems
+from opavnic.lab.file.uplink_model import Cluster, Uplink, uplink_problems
 from opavnic.lab.file.vesw_model import Vesw
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
@@ -58,48 +66,8 @@ from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
 from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
 from vema.em.desired.subnets import subnet_problems
 
-MAX_WORKERS: Final = 256
 SWITCH: Final = "sw0"
 """A node of every fabric, like that of the EM; no host may have the name of either."""
-
-
-def _em_section(value: object) -> object:
-    if value is None:
-        return {}
-    if value is False:  # YAML 1.1 reads `off` as false
-        return {"mode": "off"}
-    if not isinstance(value, str | dict | Em):
-        raise ValueError(
-            f"should be builtin, external, off, or a mapping with keys such as mode and mac, not {value!r:.60}"
-        )
-    return {"mode": value} if isinstance(value, str) else value
-
-
-def _subnet_manager_section(value: object) -> object:
-    if value is None:
-        return {}
-    if not isinstance(value, str | dict | SubnetManagement):
-        raise ValueError(f"should be builtin, external, or a mapping with the key mode, not {value!r:.60}")
-    return {"mode": value} if isinstance(value, str) else value
-
-
-def _datapath_section(value: object) -> object:
-    if value is None:
-        return {}
-    if not isinstance(value, str | dict | Datapath):
-        raise ValueError(
-            "should be auto, python, native, or a mapping with the keys engine, workers and merge_udp, "
-            f"not {value!r:.60}"
-        )
-    return {"engine": value} if isinstance(value, str) else value
-
-
-def _workers(value: object) -> object:
-    if value == "auto" or (
-        isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_WORKERS
-    ):
-        return value
-    raise ValueError(f"should be auto or a number from 1 to {MAX_WORKERS}, not {value!r:.60}")
 
 
 def _fault_text(value: object) -> str:
@@ -114,79 +82,6 @@ FaultText = Annotated[
     BeforeValidator(_fault_text),
     WithJsonSchema({"type": ["string", "object"], "description": "KIND on PLACE [OPTION=VALUE ...]"}),
 ]
-
-
-class Host(HfiKeys, HostSetup, GuestKeys):
-    """One machine with HFIs: a network namespace of the lab's own, or something that was there before."""
-
-    may_manage: Annotated[bool, Field(strict=True)] | None = None
-    """Whether its programs may manage the fabric: its ports are full members of the management partition (0xffff).
-
-    Fabric managers and most tools of Omni-Path need that. Where no host says that it may, every host may with
-    `subnet_manager: external`, and the first one, as the head node of a rack, otherwise.
-    """
-
-
-class Em(Section):
-    """How the VNICs are configured."""
-
-    mode: Literal["builtin", "external", "off"] = "builtin"
-    """builtin: by the lab's own Ethernet Manager; external: by one of yours, over mad.sock; off: not at all."""
-    mac: Literal["locally-administered", "learn"] = "locally-administered"
-    """How members find each other: by the LIDs in their MAC addresses, or by MAC tables of learned addresses."""
-    sets_need_full_member: Annotated[bool, Field(strict=True)] = True
-    """Agents refuse Sets from ports that are not full members of the management partition, and Gets from outside it.
-    The driver refuses neither."""
-
-
-class SubnetManagement(Section):
-    """The subnet manager that brings the fabric up: it gives LIDs, P_Keys and routes, and activates ports."""
-
-    mode: Literal["builtin", "external"] = "builtin"
-    """builtin: the lab's own subnet manager; external: a fabric manager such as opafmd that you start on a host."""
-
-
-class IcrcModel(Section):
-    """The ICRC of packets."""
-
-    polynomial: Annotated[int, Field(strict=True, ge=1, le=0xFFFFFFFF)] = 0x04C11DB7
-    """CRC-32 polynomial in normal notation; the default is that of the IBA."""
-    links: Literal["always", "offload"] = "always"
-    """offload: the native datapath omits the ICRC on links inside the process."""
-
-
-class Datapath(Section):
-    """What carries the packets."""
-
-    engine: EngineWanted = "auto"
-    """auto: native where it can be had, else python."""
-    workers: Annotated[
-        int | Literal["auto"],
-        BeforeValidator(_workers),
-        WithJsonSchema(
-            {"anyOf": [{"enum": ["auto"]}, {"type": "integer", "minimum": 1, "maximum": MAX_WORKERS}]}
-        ),
-    ] = "auto"
-    """Threads that carry packets; auto: one for every four processors, at most one for each host, at least one.
-
-    The engine in Python has one. If that is fewer, the lab runs and `opavnic status` says so.
-    """
-    merge_udp: bool = False
-    """Merge datagrams of a flow that arrive together, as `ethtool -K NAME rx-udp-gro-forwarding on` in each host does.
-
-    Faster, but programs that capture, filter or forward in a host see the merged datagrams. The engine in Python merges
-    nothing.
-    """
-
-
-class AppModel(Section):
-    """An app that runs in the lab's own process on a host, which then has neither TAPs nor a namespace."""
-
-    kind: str
-    """The name of an installed part, such as ejfat-lb."""
-    host: str
-    options: dict[str, Any] = Field(default_factory=dict)
-    """Options defined by the part."""
 
 
 class LabModel(Section):
@@ -204,10 +99,10 @@ class LabModel(Section):
     vesws: Annotated[list[Vesw], BeforeValidator(lambda value: [] if value is None else value)] = Field(
         default_factory=list
     )
-    em: Annotated[Em, BeforeValidator(_em_section), AlsoAccepts("external", "off", False, None)] = Em()
+    em: Annotated[Em, BeforeValidator(em_section), AlsoAccepts("external", "off", False, None)] = Em()
     subnet_manager: Annotated[
         SubnetManagement,
-        BeforeValidator(_subnet_manager_section),
+        BeforeValidator(subnet_manager_section),
         AlsoAccepts("builtin", "external", None),
     ] = SubnetManagement()
     uplinks: Annotated[
@@ -224,7 +119,7 @@ class LabModel(Section):
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     """Seed of all randomness in the fabric."""
     datapath: Annotated[
-        Datapath, BeforeValidator(_datapath_section), AlsoAccepts("auto", "python", "native", None)
+        Datapath, BeforeValidator(datapath_section), AlsoAccepts("auto", "python", "native", None)
     ] = Datapath()
     driver_quirks: bool = False
     """Follow the Linux driver even where that harms isolation and recovery."""
@@ -567,23 +462,6 @@ def unused_settings(model: LabModel) -> list[Problem]:
     ]
 
 
-def losses(model: LabModel) -> list[str]:
-    """Return the faults that the `loss` of links stands for."""
-    fabric = model.fabric
-    found: list[str] = fabric.link.losses("* direction=tx", "* direction=rx", "*")
-    for link in fabric.topology.links or ():
-        near, far = (end if ":" in end else f"{end}:1" for end in link.ends)
-        found += link.losses(f"{near}->{far}", f"{far}->{near}", f"{near}--{far}")
-    return found
-
-
-def names_that_can_crash(model: LabModel) -> list[str]:
-    """Return what accepts `crash on NAME`: the lab's own Ethernet Manager, and the hosts that have a driver: no app."""
-    apps = {app.host for app in model.apps}
-    managers = [EM_NODE] if model.em.mode == "builtin" else []
-    return [name for name in model.hosts if name not in apps] + managers
-
-
 def _topology_problem(line: str) -> Problem:
     """Return an error of the topology, such as `links[2]: ...`, with the path in the lab file that it refers to."""
     path: KeyPath = ("fabric", "topology")
@@ -595,3 +473,10 @@ def _topology_problem(line: str) -> Problem:
     if colon and place.startswith("hosts."):
         return Problem(("hosts", place.removeprefix("hosts.")), rest)
     return Problem(path, line)
+
+
+def names_that_can_crash(model: LabModel) -> list[str]:
+    """Return what accepts `crash on NAME`: the lab's own Ethernet Manager, and the hosts that have a driver: no app."""
+    apps = {app.host for app in model.apps}
+    managers = [EM_NODE] if model.em.mode == "builtin" else []
+    return [name for name in model.hosts if name not in apps] + managers

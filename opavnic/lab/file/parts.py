@@ -17,7 +17,8 @@ from pydantic_core import to_jsonable_python
 from hfi_sim.base.did_you_mean import nearest
 from opavnic.base.errors import PartError
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.model import Host, LabModel
+from opavnic.lab.file.lab_sections import Host
+from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.part import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, TopologyError
@@ -14,10 +14,8 @@ from hfi_sim.fabric.topology import SHAPES, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, host_nodes
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES, refusal
 from opavnic.lab.file.fabric_model import EXPLICIT, REFUSE, FabricModel
+from opavnic.lab.file.lab_sections import Host
 from vema.em.desired.problems import Problem
-
-if TYPE_CHECKING:
-    from opavnic.lab.file.model import Host
 
 _HOSTS_PER_LEAF: Final = 48
 

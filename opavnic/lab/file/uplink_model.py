@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.file.guest_model import GUESTS_WITH_NAMESPACE
-from opavnic.lab.file.sections import InterfaceName
-from vema.base.sections import Section
+from opavnic.lab.file.sections import InterfaceName, LabName
+from vema.base.sections import Section, empty_is_default
 from vema.em.desired.problems import KeyPath, Problem
 from vema.em.desired.subnets import subnets_in
 
@@ -149,3 +149,18 @@ def _place(section: Any, host: str) -> str:
         if told.get(key) is not None:
             return f"{key} {told[key]}"
     return f"own {host}" if netns in ("own", None) else f"netns {netns}"
+
+
+class Cluster(Section):
+    """How a lab is spread over machines that `opavnic up --cluster` and `opavnic node` bring together."""
+
+    nodes: Annotated[int, Field(strict=True, ge=1, le=1024)] | list[LabName] | None = None
+    """How many machines it takes, the coordinator included, or their names. Without it, `--wait` says."""
+    place: Annotated[dict[LabName, LabName], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
+    """Host or switch -> machine. The others are spread evenly, so that few links are cut."""
+    labels: Annotated[dict[LabName, list[LabName]], BeforeValidator(empty_is_default)] = Field(
+        default_factory=dict
+    )
+    """Machine -> labels that it bears; `place` may name a label in place of a machine."""
+    trust_members: Annotated[bool, Field(strict=True)] = False
+    """Whether every machine may run programs on hosts of the others and set faults there, not only the coordinator."""

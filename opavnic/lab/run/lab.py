@@ -21,7 +21,8 @@ from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.selection import DatapathChoice, choose_datapath
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.model import LabModel, losses
+from opavnic.lab.file.loader import losses
+from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.parts import CheckedModels, RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, named_vnics
@@ -51,13 +52,11 @@ from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.given import VeswFacts
 from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
-from opavnic.world.parts.datapath import native_datapath
-from opavnic.world.parts.devices import HostDevices, host_devices
+from opavnic.world.parts.devices import HostDevices, host_devices, native_datapath
 from opavnic.world.parts.em import BuiltinManager, ethernet_manager
 from opavnic.world.parts.em_routes import NoManager
 from opavnic.world.parts.fabric import FabricRoutes
-from opavnic.world.parts.mad_socket import mad_socket
-from opavnic.world.parts.management import AWAITED, fabric_management
+from opavnic.world.parts.management import AWAITED, fabric_management, mad_socket
 from opavnic.world.steps import Steps, at_once
 from opavnic.world.world import World
 from vema.base.types import VportNum

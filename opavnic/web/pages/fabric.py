@@ -13,12 +13,11 @@ from opavnic.lab.file.errors import LabError
 from opavnic.observe.rate_tables import MANY
 from opavnic.state.fabric import RoutesState
 from opavnic.web.pages.frame import Look, frame
-from opavnic.web.pages.redraw import redraw
+from opavnic.web.pages.part import redraw
 from opavnic.web.pages.side import Side
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.fabric_chart import SIGNS, HopView, fabric_chart, hops_of
-from opavnic.web.scene.fold import folded, home_of
-from opavnic.web.scene.levels import LEVELS
+from opavnic.web.scene.fold import LEVELS, folded, home_of
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 ALL: Final = "all virtual switches"

@@ -14,8 +14,8 @@ from opavnic.decode.summary import summarize
 from opavnic.lab.file.errors import LabError
 from opavnic.observe.journey_page import journey_html
 from opavnic.observe.journeys import Journey, journeys
-from opavnic.observe.mad_page import mad_parts
 from opavnic.observe.mad_sequence import messages
+from opavnic.observe.packet_page import mad_parts
 from opavnic.state.fabric import RoutesState
 from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.watch import Watch

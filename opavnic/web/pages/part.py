@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from nicegui import ui
@@ -12,8 +12,6 @@ from nicegui import ui
 from hfi_sim.base.text import visible
 from opavnic.lab.file.errors import LabError
 from opavnic.web.pages.frame import Look, frame
-from opavnic.web.pages.redraw import chart_place, redraw
-from opavnic.web.pages.table import table
 from opavnic.web.pages.watch import HISTORY, Watch
 from opavnic.web.scene import charts
 from opavnic.web.scene.part_page import (
@@ -26,6 +24,36 @@ from opavnic.web.scene.part_page import (
     TableSection,
 )
 from opavnic.web.scene.scene import Scene, elsewhere_text
+
+
+def chart_place(classes: str = "") -> ui.echart:
+    """Return the place of a plot, empty. Its texts take the colours of the page, light or dark: SVG."""
+    return ui.echart({"series": []}, renderer="svg").classes(f"plot {classes}")
+
+
+def redraw(chart: ui.echart, options: dict[str, Any]) -> None:
+    """Show `options` in place of what the chart shows; how a person has moved or zoomed it stays."""
+    chart.options.clear()
+    chart.options.update(options)
+    chart.update()
+
+
+def table(label: str, columns: dict[str, str]) -> ui.table:
+    """Return an empty table. Args: columns: heading by the key of a row."""
+    return (
+        ui.table(
+            columns=[
+                {"name": key, "label": heading, "field": key, "sortable": True, "align": "left"}
+                for key, heading in columns.items()
+            ],
+            rows=[],
+            row_key=next(iter(columns)),
+            pagination=50,
+        )
+        .classes("wide")
+        .props(f'dense flat bordered aria-label="{label}"')
+    )
+
 
 _BAR_PX: Final = 34
 _BARS_AROUND_PX: Final = 90
@@ -132,3 +160,36 @@ def _fill(element: Any, section: TableSection | BarSection | NoteSection) -> Non
 def _said(value: object) -> object:
     """Return a value as a cell of a table: numbers stay, so that they sort as such."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else visible(str(value))
+
+
+def parts_page(watch: Watch) -> Look:
+    """A table for each app and part."""
+    tables: dict[str, ui.table] = {}
+
+    def show(seen: Scene) -> None:
+        nothing.set_visibility(not seen.apps)
+        elsewhere.set_text(elsewhere_text(seen))
+        for name, said in seen.apps:
+            if name not in tables:
+                with place:
+                    ui.label(name).classes("section")
+                    tables[name] = table(name.replace('"', ""), {"what": "what", "value": "value"})
+            rows = [{"what": what, "value": value} for what, value in _flat(said)]
+            if rows != tables[name].rows:
+                tables[name].rows = rows
+
+    look = frame(watch, "Apps and parts", show)
+    elsewhere = ui.label()
+    nothing = ui.label("This lab has neither apps nor parts that say something of themselves.")
+    place = ui.column().classes("wide")
+    return look
+
+
+def _flat(said: Any, before: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the values of nested data, each with its path: `workers.1.state`."""
+    if isinstance(said, dict | list):
+        items = said.items() if isinstance(said, dict) else enumerate(said)
+        for key, value in items:
+            yield from _flat(value, f"{before}.{key}" if before else str(key))
+    else:
+        yield visible(before), visible(str(said))

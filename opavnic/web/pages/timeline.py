@@ -21,7 +21,7 @@ from opavnic.observe.timeline import (
 from opavnic.state.em import EmEvent, EmEvents, EmVports
 from opavnic.state.fabric import ChangesState
 from opavnic.web.pages.frame import Look, frame
-from opavnic.web.pages.table import table
+from opavnic.web.pages.part import table
 from opavnic.web.pages.watch import TOTALS, Watch
 from opavnic.web.scene.scene import EM_NODE, Scene
 

@@ -13,8 +13,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.state.em import EmMacTable
 from opavnic.state.lab import LabState
 from opavnic.web.pages.frame import Look, frame
-from opavnic.web.pages.redraw import chart_place, redraw
-from opavnic.web.pages.table import table
+from opavnic.web.pages.part import chart_place, redraw, table
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene import charts
 from opavnic.web.scene.scene import Scene

@@ -15,8 +15,7 @@ from hfi_sim.base.quantities import rounded_rate
 from hfi_sim.base.text import counted
 from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.charts import TOOLTIP, plain
-from opavnic.web.scene.fold import GROUP
-from opavnic.web.scene.levels import IDLE, about, level_of
+from opavnic.web.scene.fold import GROUP, IDLE, about, level_of
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 DOWN, FAULTY, PATH = "#c0392b", "#9450b4", "#00a38d"

@@ -15,12 +15,13 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.management.umad.service import UmadService
 from opavnic.base.socket_peer import foreign_peer
+from opavnic.datapath.native_thread import NativeDatapath
 from opavnic.devices.fuse import REQUEST_MAX
 from opavnic.devices.hfi_tree import DEV, SYS_CLASSES, hfi_tree
 from opavnic.devices.kernel.entry import EntryError, receive_arrival, why_no_fuse
@@ -28,6 +29,10 @@ from opavnic.devices.kernel.session import MountSession
 from opavnic.devices.tree import Tree
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World, WorldHost
+
+if TYPE_CHECKING:
+    from opavnic import _native
+
 
 log = logging.getLogger("opavnic.devices")
 
@@ -199,3 +204,23 @@ class _DeviceConnection:
 
 def _refusal(reason: object) -> bytes:
     return json.dumps({"error": str(reason)}).encode()
+
+
+@contextlib.asynccontextmanager
+async def native_datapath(
+    world: World, carrier: _native.Carrier, *, on_failure: Callable[[str], None], merge_udp: bool
+) -> AsyncIterator[RunningPart]:
+    """Let the thread of a carrier drive a world, and carry the frames of its VNICs.
+
+    Args:    carrier: the one that the world was made on. on_failure: told once, when the thread has died.
+             merge_udp: merge datagrams that hosts receive.
+    """
+    loop = asyncio.get_running_loop()
+    native = NativeDatapath(
+        world.fabric, world.vnic_ports, carrier, loop, on_failure=on_failure, merge_udp=merge_udp
+    )
+    with contextlib.ExitStack() as ends:
+        ends.callback(native.close)
+        world.carrier = native
+        ends.callback(world.on_crash(lambda _host: native.refresh()))  # it holds TAPs open as well
+        yield RunningPart()

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine_twins import Twins, built_engines
+from hfi_sim.base.clock import FOREVER
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.base.instants import FOREVER
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.quantities import SizeOrTime

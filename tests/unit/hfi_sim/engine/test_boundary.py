@@ -6,8 +6,16 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, SwitchEnd
-from hfi_sim.engine.crossing import TAG_SIZE, UNSEALED, packet_of, record_of
-from hfi_sim.engine.events.outputs import Departed, DirectionId, Observed, PortId
+from hfi_sim.engine.events.outputs import (
+    TAG_SIZE,
+    UNSEALED,
+    Departed,
+    DirectionId,
+    Observed,
+    PortId,
+    packet_of,
+    record_of,
+)
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.rule import FaultKind
 from unit.hfi_sim.engine.hand_made import ICRC, HandMade, link, packet, rule

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from hfi_sim.base.instants import FOREVER
+from hfi_sim.base.clock import FOREVER
 from hfi_sim.engine.config import HfiEnd, SwitchEnd
 from hfi_sim.engine.events.outputs import Delivered, DirectionId, PortId
 from hfi_sim.engine.link.config import FlowControl

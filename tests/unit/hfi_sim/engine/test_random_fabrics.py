@@ -15,8 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine_twins import Twins, built_engines
+from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.quantities import SizeOrTime

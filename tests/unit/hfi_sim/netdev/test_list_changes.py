@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.types import MacAddr
-from hfi_sim.netdev.list_changes import single_changes
-from hfi_sim.netdev.netlink import KernelAddressLists
+from hfi_sim.netdev.netlink import KernelAddressLists, single_changes
 
 A, B, C, D = (MacAddr(bytes([2, 0, 0, 0, 0, last])) for last in range(4))
 macs = st.lists(st.integers(0, 9), unique=True).map(

@@ -23,7 +23,7 @@ from lnet.settings.section import LnetModel, read_targets
 from opavnic.base import files
 from opavnic.base.errors import VectorFileError
 from opavnic.base.files import FileError, read_bytes, read_lines, read_text
-from opavnic.conformance.vectors import read_cases
+from opavnic.conformance.result import read_cases
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import load_lab
 from opavnic.management.mad_record import RecordError, read_record

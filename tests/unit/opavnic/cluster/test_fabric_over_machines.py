@@ -26,9 +26,9 @@ from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
-from opavnic.observe.capture_join import JoinedCapture
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY
+from opavnic.world.parts.capture_joined import JoinedCapture
 from unit.opavnic.cluster.memory_network import MemoryNetwork
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)

@@ -16,8 +16,7 @@ from hfi_sim.fabric.faults import FaultKind
 from opavnic.cli.main import main
 from opavnic.lab.file.errors import ConfigError, LabError
 from opavnic.lab.file.fabric_model import Credits, LinkModel
-from opavnic.lab.file.loader import parse_lab
-from opavnic.lab.file.model import losses
+from opavnic.lab.file.loader import losses, parse_lab
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab

@@ -133,7 +133,7 @@ STAGES = {
     "wiring": "opavnic.lab.run.lab.World.__init__",
     "faults": "opavnic.world.world.Faults.hook",
     "VNIC ports": "opavnic.world.world.VnicPort.__init__",
-    "MAD socket": "opavnic.world.parts.mad_socket.MadSocketServer.__init__",
+    "MAD socket": "opavnic.world.parts.management.MadSocketServer.__init__",
     "manager": "opavnic.lab.run.lab.em_config",
     "waiting": "opavnic.lab.run.readiness.vnic_state",
     "fault of the file": "opavnic.world.world.Faults.add",

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from opavnic.manager.metrics import metrics_text
-from opavnic.manager.notify_socket import Notifier
-from opavnic.manager.reported import AT_ONCE, Reported
+from opavnic.manager.routes_service import metrics_text
+from opavnic.manager.run import AT_ONCE, Notifier, Reported
 from opavnic.state.em import EmProgramState, EmState
 
 STATE = EmState(

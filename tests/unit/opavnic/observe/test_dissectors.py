@@ -26,7 +26,7 @@ from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppH
 from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
 from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from opavnic.conformance.encap import EncapCase
-from opavnic.conformance.vectors import read_cases
+from opavnic.conformance.result import read_cases
 from opavnic.scenario import Scenario, run_virtual
 from opavnic.vnic.encap import pad_frame
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap

@@ -14,9 +14,9 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.captures import PcapngWriter
 from opavnic.cli.main import main
-from opavnic.observe.journey_file import read_journeys
 from opavnic.observe.journeys import journeys
 from opavnic.observe.packet_page import packet_page
+from opavnic.observe.trace_file import read_journeys
 
 
 def test_capture_without_links_goes_by_lids(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
-from opavnic.conformance.hfi_stub import HfiStub
+from opavnic.conformance.vector_setup import HfiStub
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.demux import VnicDemux
 from vema.agent.vnic import Vnic

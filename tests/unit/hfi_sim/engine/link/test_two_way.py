@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.instants import NS_PER_S
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.engine.config import HfiEnd
 from hfi_sim.engine.events.outputs import DirectionId, PortId

@@ -24,7 +24,7 @@ from hfi_sim.management.reliable import (
     RcOpcode,
     Rejected,
 )
-from hfi_sim.management.reliable.receiver import MessageReceiver
+from hfi_sim.management.reliable.endpoint import MessageReceiver
 from hfi_sim.management.reliable.sender import Sender
 from hfi_sim.wire.reliable_header import SACK_BITS, RcFlags
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.wire.captures import PcapngWriter, enhanced_packet, read_capture
-from opavnic.cli.packets.capture_targets import FileTarget, PipeTarget
+from opavnic.cli.packets.capture import FileTarget, PipeTarget
 from opavnic.observe.capture_copy import CaptureCopy
 
 WRITER = PcapngWriter()

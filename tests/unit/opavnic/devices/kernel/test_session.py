@@ -12,8 +12,7 @@ import pytest
 
 from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices.fuse import REQUEST_MAX, Opcode
-from opavnic.devices.kernel.memory import WaitingCall
-from opavnic.devices.kernel.session import MountSession
+from opavnic.devices.kernel.session import MountSession, WaitingCall
 from opavnic.devices.tree import DeviceFile, Tree
 
 

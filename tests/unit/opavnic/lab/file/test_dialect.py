@@ -6,8 +6,8 @@ import pytest
 
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import ConfigError
-from opavnic.lab.file.loader import parse_lab
-from opavnic.lab.file.model import LabModel, losses
+from opavnic.lab.file.loader import losses, parse_lab
+from opavnic.lab.file.model import LabModel
 from vema.em.desired.desired import VeswSection
 
 LAB = """\

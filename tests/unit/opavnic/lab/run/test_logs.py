@@ -15,9 +15,17 @@ import pytest
 from opavnic.base import log_packages
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.ownership import log_file
-from opavnic.lab.ownership.log_limits import INTERVAL_S, MAX_ALIKE, MAX_KINDS, MAX_RECORD, RateLimit
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.logs import KEPT_LINES, RETRY_S, LogHub
+from opavnic.lab.run.logs import (
+    INTERVAL_S,
+    KEPT_LINES,
+    MAX_ALIKE,
+    MAX_KINDS,
+    MAX_RECORD,
+    RETRY_S,
+    LogHub,
+    RateLimit,
+)
 
 pytestmark = pytest.mark.looptime
 

@@ -21,8 +21,7 @@ from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.fabric_chart import DOWN, PATH, HopView, busiest, colour, described, fabric_chart
-from opavnic.web.scene.fold import GROUP, folded
-from opavnic.web.scene.levels import LEVELS, about, level_of
+from opavnic.web.scene.fold import GROUP, LEVELS, about, folded, level_of
 from opavnic.web.scene.scene import Drawing, Scene, elsewhere_text, scene
 
 LAB = """

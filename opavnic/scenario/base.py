@@ -1,13 +1,33 @@
-"""The clock of a scenario: an event loop's, from 0 on, which a fabric can be built with before there is a loop."""
+"""What every part of a scenario needs: its clock, what has been logged, the error of wrong use."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Any
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
-from hfi_sim.base.clock import TimerHandle
+from hfi_sim.base.clock import Clock, TimerHandle
+from opavnic.base.errors import OpavnicError
+from opavnic.base.log_packages import listening
+
+_KEEP: Final = 500
+
+
+class ScenarioError(OpavnicError):
+    """A scenario is used in a way that cannot work: for example, an unknown host, or a host without a VNIC."""
+
+
+def check_time(name: str, value: object) -> None:
+    """Check that a time is a number of seconds, 0 or more.
+
+    Raises:  ScenarioError: it is not; the message shows a valid one.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise ScenarioError(f"{name} is {value!r}; it is a number of seconds, 0 or more, such as ms(5)")
 
 
 class LoopClock:
@@ -53,3 +73,30 @@ class LoopClock:
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> TimerHandle:
         """Run `callback(*args)` in `delay` seconds."""
         return self.bind().call_later(delay, callback, *args)
+
+
+class Timeline(logging.Handler):
+    """Keeps the last events as (seconds, text)."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(logging.INFO)
+        self.events: deque[tuple[float, str]] = deque(maxlen=_KEEP)
+        self._clock = clock
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Add a log record."""
+        self.note(f"{record.name}: {record.getMessage()}")
+
+    def note(self, text: str) -> None:
+        """Add an event of the test itself."""
+        self.events.append((self._clock.time(), text))
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Listen to the packages' loggers while the context lasts."""
+        with listening(self, logging.INFO):
+            yield
+
+    def text(self) -> str:
+        """Return one line per event."""
+        return "\n".join(f"{when * 1e3:12.6f} ms  {what}" for when, what in self.events) or "nothing happened"

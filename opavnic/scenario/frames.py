@@ -1,0 +1,178 @@
+"""The frames that a VNIC of a scenario has received, and what answers them."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, IPv6
+from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Packet
+
+from opavnic.scenario.base import ScenarioError, check_time
+from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
+
+DEFAULT_WITHIN_S: Final = 0.01
+_INBOX: Final = 4096
+_SHOWN: Final = 12
+
+Reply = Callable[[Any], Packet | None]
+
+
+def _matcher(pattern: Pattern) -> Matcher:
+    try:
+        return Matcher(pattern)
+    except PatternError as error:
+        raise ScenarioError(str(error)) from None
+
+
+@dataclass(slots=True)
+class _Waiter:
+    matcher: Matcher
+    future: asyncio.Future[bytes]
+
+
+class FrameInbox(ABC):
+    """Collects the frames that arrive, finds those that a test expects, and answers."""
+
+    name: str
+    """Of the VNIC, for messages."""
+
+    def __init__(self) -> None:
+        self.inbox: deque[bytes] = deque(maxlen=_INBOX)
+        """Frames that have arrived and that no `expect` has taken."""
+        self.frames = 0
+        """Number of frames that have arrived."""
+        self.on_frame: Callable[[bytes], None] | None = None
+        """If set, receives every frame instead of the inbox; for many frames, as dissecting each takes long."""
+        self._responders: list[tuple[Matcher, Reply]] = []
+        self._waiters: list[_Waiter] = []
+
+    @property
+    @abstractmethod
+    def ip(self) -> str:
+        """The IPv4 address, as text."""
+
+    @property
+    @abstractmethod
+    def ip6(self) -> str:
+        """The IPv6 link-local address, as text."""
+
+    @property
+    @abstractmethod
+    def mac(self) -> str:
+        """The device address, as text."""
+
+    @abstractmethod
+    def send(self, packet: Packet | bytes) -> bytes:
+        """Send a frame, and return it as it was sent."""
+
+    @abstractmethod
+    def check_loop(self) -> None:
+        """Check that the caller runs on the event loop of the scenario. Raises ScenarioError."""
+
+    # --- receiving -----------------------------------------------------------------------------------------
+
+    def deliver(self, frame: bytes) -> None:
+        """Take a frame from the link layer."""
+        self.frames += 1
+        if self.on_frame is not None:
+            self.on_frame(frame)
+            return
+        for matcher, reply in self._responders:
+            if matcher.fits(frame) and (answer := reply(dissect(frame))) is not None:
+                self.send(answer)
+        for waiter in self._waiters:
+            if waiter.future.done():
+                continue
+            try:
+                fits = waiter.matcher.fits(frame)
+            except Exception as error:  # raised by the test's predicate: pass it on to the waiting test
+                waiter.future.set_exception(error)
+                continue
+            if fits:
+                waiter.future.set_result(frame)
+                return
+        self.inbox.append(frame)
+
+    async def expect(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> Packet:
+        """Return the first matching frame among those that have arrived or arrive in time.
+
+        Args:    pattern: `ARP(op=2)`: that layer with that value; a layer type; a predicate; bytes.
+                 within: seconds.
+        Raises:  AssertionError: no frame matched; the message lists those that came instead. ScenarioError: not a
+                 valid pattern or time. Exceptions of a predicate are passed on.
+        """
+        matcher = _matcher(pattern)
+        check_time("within", within)
+        self.check_loop()
+        for frame in self.inbox:
+            if matcher.fits(frame):
+                self.inbox.remove(frame)
+                return dissect(frame)
+        waiter = _Waiter(matcher, asyncio.get_running_loop().create_future())
+        self._waiters.append(waiter)
+        try:
+            return dissect(await asyncio.wait_for(waiter.future, within))
+        except TimeoutError:
+            raise AssertionError(
+                f"{self.name}: no {matcher} within {within * 1e3:g} ms{self._came()}"
+            ) from None
+        finally:
+            self._waiters.remove(waiter)
+
+    async def expect_none(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> None:
+        """Let time pass, and check that no matching frame has arrived by then.
+
+        Raises:  AssertionError: one has. ScenarioError: not a valid pattern or time.
+        """
+        matcher = _matcher(pattern)
+        check_time("within", within)
+        self.check_loop()
+        await asyncio.sleep(within)
+        unwanted = [frame for frame in self.inbox if matcher.fits(frame)]
+        if unwanted:
+            raise AssertionError(
+                f"{self.name}: {len(unwanted)} frames match {matcher}, the first: {summary(unwanted[0])}"
+            )
+
+    async def sniff(self, *, for_s: float) -> list[Packet]:
+        """Return the frames in the inbox after another `for_s` seconds, and empty it."""
+        check_time("for_s", for_s)
+        self.check_loop()
+        await asyncio.sleep(for_s)
+        frames = [dissect(frame) for frame in self.inbox]
+        self.inbox.clear()
+        return frames
+
+    def _came(self) -> str:
+        if not self.inbox:
+            return "; nothing else came either"
+        shown = [summary(frame) for frame in list(self.inbox)[-_SHOWN:]]
+        return f"; {len(self.inbox)} other frames came, the last:\n  " + "\n  ".join(shown)
+
+    # --- behaviour -----------------------------------------------------------------------------------------
+
+    def respond(self, pattern: Pattern, reply: Reply) -> None:
+        """Answer each matching frame with the packet that `reply` returns; None sends nothing."""
+        self._responders.append((_matcher(pattern), reply))
+
+    def answer_arp(self) -> None:
+        """Answer ARP requests and neighbour solicitations for our addresses."""
+        self.respond(
+            ARP(op=1, pdst=self.ip),
+            lambda ask: Ether(dst=ask.src) / ARP(op=2, hwdst=ask[ARP].hwsrc, pdst=ask[ARP].psrc),
+        )
+        self.respond(
+            ICMPv6ND_NS(tgt=self.ip6),
+            lambda ask: (
+                Ether(dst=ask.src)
+                / IPv6(src=self.ip6, dst=ask[IPv6].src)
+                / ICMPv6ND_NA(tgt=self.ip6, R=0, S=1)
+                / ICMPv6NDOptDstLLAddr(lladdr=self.mac)
+            ),
+        )
