@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import ClassVar, Final
 
+from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.port_state import PortEvent
 from hfi_sim.management.sma.facts import node_of, port_num_of
@@ -61,6 +62,7 @@ class Hfi1Port(PortOfKernel):
         attached: dict[str, PacketCounters] | None = None,
         on_link: OnLink,
         holder: str,
+        clock: Clock,
     ) -> None:
         """Give a port to a kernel.
 
@@ -75,7 +77,7 @@ class Hfi1Port(PortOfKernel):
         """Whether the HFI says that its link is up."""
         self._told: bool | None = None
         """Whether the HFI was told that this end is ready."""
-        self._setup = Hfi1Setup(port, self._send_packet, self._activate)
+        self._setup = Hfi1Setup(port, self._send_packet, self._activate, clock)
         self._tell()
 
     @property
@@ -83,6 +85,11 @@ class Hfi1Port(PortOfKernel):
         """Whether nothing but the HFI itself holds the link down."""
         link = self._port.link
         return link is not None and not link.downed_by - {self._holder}
+
+    def close(self) -> None:
+        """Take the port back. May be called twice."""
+        self._setup.end()
+        super().close()
 
     def _changed(self, _event: PortEvent) -> None:
         self._tell()

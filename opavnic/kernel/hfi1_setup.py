@@ -1,7 +1,8 @@
 """What the fabric's subnet manager tells a port whose SMA is hfi1's own, as SMPs on a directed route. Sans-IO.
 
 The manager sets our ports by calls. For such a port, what it has set is told on: LIDs, P_Keys, tables of service
-levels, buffers, then ARMED and ACTIVE, as a fabric manager does. The cable loses nothing: no request is repeated.
+levels, buffers, then ARMED and ACTIVE, as a fabric manager does. A link that is just up may lose what comes before
+the driver has seen that: requests are repeated.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Final
 
+from hfi_sim.base.clock import Clock, TimerHandle
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT
@@ -33,6 +35,8 @@ _BLOCK: Final = 1 << 24
 _BEGINS: Final = 1 << 9
 """A manager begins to set the port up; without it, hfi1 refuses ARMED."""
 _STATUS: Final = 0x7FFF
+_REPEAT_S: Final = 0.1
+_TRIES: Final = 100
 _DATA_VLS: Final = 8
 _DEDICATED, _SHARED, _OVERALL = 64, 0x200, 0x400
 """Buffers of a VL, and of all: more than hfi1 has under way."""
@@ -45,13 +49,18 @@ Dialogue = Generator[Request, bytes, None]
 class Hfi1Setup:
     """The dialogue with one SMA; at any time, one request is open at most."""
 
-    def __init__(self, port: HfiPort, send: Callable[[bytes], None], activate: Callable[[], None]) -> None:
+    def __init__(
+        self, port: HfiPort, send: Callable[[bytes], None], activate: Callable[[], None], clock: Clock
+    ) -> None:
         """Prepare. Args: send: takes packets for the HFI. activate: is called between ARMED and ACTIVE."""
         self._port = port
         self._send = send
         self._activate = activate
+        self._clock = clock
         self._dialogue: Dialogue | None = None
         self._tid = 0
+        self._tries = 0
+        self._timer: TimerHandle | None = None
 
     def begin(self) -> None:
         """Tell the SMA all that holds now; what was being told is given up."""
@@ -61,6 +70,21 @@ class Hfi1Setup:
     def end(self) -> None:
         """Await nothing more."""
         self._dialogue = None
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send_open(self, packet: bytes) -> None:
+        """Send the open request, and again where no response comes."""
+        self._send(packet)
+        self._tries += 1
+        if self._tries < _TRIES:
+            self._timer = self._clock.call_later(_REPEAT_S, self._send_open, packet)
+        else:
+            log.warning("[%s] hfi1 does not answer", self._port.name)
 
     def take(self, packet: bytes) -> bool:
         """Take the response to the open request; return False where a packet is something else."""
@@ -83,6 +107,7 @@ class Hfi1Setup:
         return True
 
     def _go_on(self, data: bytes | None) -> None:
+        self._stop_timer()
         dialogue = self._dialogue
         assert dialogue is not None  # noqa: S101 - the callers have looked
         try:
@@ -105,7 +130,8 @@ class Hfi1Setup:
         path = bytes([0, 1]).ljust(64, b"\0")
         mad = (head.build() + DirectedHeader(initial_path=path).build() + data).ljust(MAD_SIZE, b"\0")
         where = (LID_PERMISSIVE, LID_PERMISSIVE, SC_MANAGEMENT, PKEY_FULL_MANAGEMENT)
-        self._send(build_fm_packet(*where, 0, 0, mad, self._port.icrc))
+        self._tries = 0
+        self._send_open(build_fm_packet(*where, 0, 0, mad, self._port.icrc))
 
     def _all(self) -> Dialogue:
         port = self._port

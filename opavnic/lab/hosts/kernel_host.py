@@ -230,7 +230,14 @@ class KernelDriver:
         attached = self._fabric.attached
         if self._host.linux_driver is OPA_VNIC:
             return KernelPort(port, send, attached=attached, on_vnic=self._vnic)
-        return Hfi1Port(port, send, attached=attached, on_link=self._set_link, holder=self._holder)
+        return Hfi1Port(
+            port,
+            send,
+            attached=attached,
+            on_link=self._set_link,
+            holder=self._holder,
+            clock=asyncio.get_running_loop(),
+        )
 
     @property
     def _holder(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import LID_PERMISSIVE
@@ -45,7 +46,9 @@ class Given:
         self.sets: list[tuple[str, int]] = []
         self.links: list[bool] = []
         self._set_link(False)
-        self.kernel = Hfi1Port(self.port, self._take, on_link=self._on_link, holder=HOLDER)
+        self.kernel = Hfi1Port(
+            self.port, self._take, on_link=self._on_link, holder=HOLDER, clock=self.world.clock
+        )
 
     def _set_link(self, up: bool, by: str = HOLDER) -> None:
         assert self.port.link is not None
@@ -126,6 +129,21 @@ def test_p_keys_that_change_are_told_again_without_new_states() -> None:
     assert "BufferControl" not in [name for name, _ in given.sets]
 
 
+def test_what_a_link_that_is_just_up_has_lost_is_said_again() -> None:
+    given = Given()
+    clock = given.world.clock
+    assert isinstance(clock, ManualClock)
+    given.say(PhysicalLink.LINK_UP)
+    for _ in range(3):
+        given.frames.clear()
+        clock.advance(0.1)
+        assert [kind for kind, _ in given.frames] == [WireKind.PACKET]
+    given.answer()
+    assert given.sets[-1] == ("PortInfo", PortState.ACTIVE)
+    clock.advance(10.0)
+    assert [kind for kind, _ in given.frames if kind == WireKind.PACKET] == []
+
+
 def test_a_link_that_the_lab_takes_down_is_told_and_comes_back() -> None:
     given = Given()
     given.say(PhysicalLink.LINK_UP)
@@ -182,4 +200,6 @@ def test_the_port_is_given_back() -> None:
     given.say(PhysicalLink.LINK_UP)
     assert given.links == []
     assert Drop.MAD_UNREAD not in given.port.rx.drops
-    Hfi1Port(given.port, lambda _frame: True, on_link=lambda _up: None, holder=HOLDER)
+    Hfi1Port(
+        given.port, lambda _frame: True, on_link=lambda _up: None, holder=HOLDER, clock=given.world.clock
+    )
