@@ -25,3 +25,20 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 def with_article(noun: str) -> str:
     """Return `a lab file` or `an EM file`."""
     return f"{'an' if noun.startswith(('a', 'e', 'i', 'o', 'EM ')) else 'a'} {noun}"
+
+
+def attribute_docs(declared: type) -> dict[str, str]:
+    """Return the docstrings of the members of a class by name; only the source of the class has them."""
+    import ast  # late: few programs need it
+    import inspect
+    import textwrap
+    from itertools import pairwise
+
+    tree = ast.parse(textwrap.dedent(inspect.getsource(declared)))
+    body = next(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    docs = {}
+    for item, after in pairwise(body):
+        target = item.targets[0] if isinstance(item, ast.Assign) else getattr(item, "target", None)
+        if isinstance(target, ast.Name) and isinstance(after, ast.Expr):
+            docs[target.id] = " ".join(str(ast.literal_eval(after.value)).split())
+    return docs

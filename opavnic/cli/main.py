@@ -73,6 +73,9 @@ COMMANDS: Final = {
     "status": LazyCommand(
         "opavnic.cli.view.status:status", "Show a running lab: hosts, VNICs, links, drops."
     ),
+    "explain": LazyCommand(
+        "opavnic.cli.view.explain:explain", "Say what a drop or an event means, and what to do."
+    ),
     "top": LazyCommand("opavnic.cli.top.command:top", "Show the traffic of a running lab, live."),
     "web": LazyCommand("opavnic.cli.view.web:web", "Show a running lab in a browser."),
     "metrics": LazyCommand("opavnic.cli.view.metrics:metrics", "Running labs as Prometheus metrics."),

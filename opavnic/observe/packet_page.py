@@ -26,12 +26,15 @@ def mad_parts(found: Sequence[Message], decoded: int) -> Iterator[str]:
         f"drawn. {KEY} A click leads to the fields.</p>"
     )
     yield drawing(sequence_svg(found, link="#" + _ANCHOR), "sequence of MADs")
-    for message in found[-decoded:]:  # browsers open what holds the target of a link
+    shown = found[-decoded:]
+    yield f"<details><summary>The fields of the last {counted(len(shown), 'MAD')}</summary>"
+    for message in shown:  # browsers open what holds the target of a link
         ends = f"{message.source} to {message.target}"
         yield (
             f"<details><summary>{message.number}. {xml_text(visible(ends))}: {xml_text(message.text)}</summary>"
             f'<div id="{_ANCHOR}{message.number}">{fields_html(message.journey.packet)}</div></details>'
         )
+    yield "</details>"
 
 
 WAYS_DRAWN: Final = 50

@@ -6,6 +6,7 @@ Text of tests, programs and packets is escaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,7 @@ from opavnic.observe.journeys import journeys
 from opavnic.observe.mad_sequence import messages
 from opavnic.observe.packet_page import mad_parts, way_parts
 from opavnic.observe.timeline import Rate, marks_of_changes, marks_of_events, timeline_data, timeline_html
+from opavnic.state.advice import advice
 from opavnic.state.fabric import ChangeStatus
 from opavnic.world.em_node import EM_NODE
 
@@ -35,6 +37,9 @@ PLACES_DRAWN: Final = 48
 LOST_DRAWN: Final = 20
 MADS_DECODED: Final = 100
 """The last MADs of a test whose fields are on the page."""
+SUSPECTS: Final = 3
+"""Places of drops that stand beside the cause."""
+_PLACE: Final = re.compile(r"\S+\.py:\d+: .*")
 _WIDTH, _ROW, _LEFT, _TOP, _BOTTOM = 1100, 18, 190, 10, 30
 _TICKS: Final = 8
 _COLOURS: Final[dict[int, str]] = {L4.ETHERNET: "#2f6f9f", L4.FM: "#3f7332"}
@@ -52,8 +57,13 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
         f"<p>Seed {scenario.seed}. Again: <code>{xml_text(repeat)}</code></p>",
     ]
     if failure:
-        lines = "\n".join(map(xml_text, failure.expandtabs().splitlines()))
-        parts += ["<h2>Failure</h2>", f'<pre tabindex="0">{lines}</pre>']
+        lines = failure.expandtabs().splitlines()
+        parts[1:1] = [
+            f'<p class="failed"><strong>{xml_text(cause(failure))}</strong></p>',
+            *_suspects(scenario),
+        ]
+        text = "\n".join(map(xml_text, lines))
+        parts.append(f'<details><summary>What pytest says</summary><pre tabindex="0">{text}</pre></details>')
     seen = journeys(scenario.trace.records)
     lost = [journey for journey in seen if journey.dropped is not None]
     parts += ["<h2>Fabric</h2>", drawing(_topology(scenario), "fabric")]
@@ -65,6 +75,30 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
     parts += ["<h2>Drops</h2>", _drops(scenario)]
     parts += ["<h2>Events</h2>", _events(scenario)]
     return page(name, parts)
+
+
+def cause(failure: str) -> str:
+    """Return why a test has failed, in a line: the first error of what pytest printed, and the line of the test."""
+    lines = failure.expandtabs().splitlines()
+    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
+    places = [line for line in lines if _PLACE.fullmatch(line)]
+    said = next((line for line in errors if line), next((line for line in lines if line.strip()), ""))
+    return f"{said} ({places[0].rpartition(': ')[0]})" if places else said
+
+
+def _suspects(scenario: Scenario) -> Iterator[str]:
+    """Yield what may have caused it: faults that are set, and where most packets were dropped, with the meaning."""
+    faults = [row["fault"] for row in scenario.faults.show()]
+    if faults:
+        yield f"<p>Faults that were set: {xml_text('; '.join(faults))}.</p>"
+    drops = [
+        (count, element, reason)
+        for element, reasons in scenario.fabric.drops().items()
+        for reason, count in reasons.items()
+    ]
+    for count, element, reason in sorted(drops, key=lambda one: -one[0])[:SUSPECTS]:
+        what = advice()[reason].what
+        yield f"<p>{count} dropped at {xml_text(element)}: {xml_text(reason)}. {xml_text(what)}</p>"
 
 
 def _topology(scenario: Scenario) -> str:

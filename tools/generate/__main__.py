@@ -21,6 +21,7 @@ from tools.generate import (
     options,
     registers,
     rust,
+    troubles,
 )
 from tools.generate.sections import SectionError
 
@@ -38,6 +39,7 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     options.sources,
     options.pages,
     metrics.pages,
+    troubles.pages,
     cli.reference,
     api.pages,
     lab_file.pages,

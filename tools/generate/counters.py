@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from ejfat.base.drops import LbDrop as EjfatDrop
 from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.text import attribute_docs
 from opavnic.vnic.counters import TrafficCounters, VnicCounters
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, SectionError, fill, note
@@ -90,18 +89,6 @@ def drop_section() -> Section:
     rows = ["| drop | why a packet ends there |", "|---|---|"]
     rows += [f"| `{reason}` | {docs[reason.name].removesuffix('.')} |" for reason in Drop]
     return Section("\n".join(rows) + "\n", module_file(Drop.__module__))
-
-
-def attribute_docs(declared: type) -> dict[str, str]:
-    """Return the docstrings of the members of a class by name; only the source of the class has them."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(declared)))
-    body = next(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    docs = {}
-    for item, after in pairwise(body):
-        target = item.targets[0] if isinstance(item, ast.Assign) else getattr(item, "target", None)
-        if isinstance(target, ast.Name) and isinstance(after, ast.Expr):
-            docs[target.id] = " ".join(str(ast.literal_eval(after.value)).split())
-    return docs
 
 
 def _rust_drops(reasons: type[StrEnum]) -> Iterator[str]:

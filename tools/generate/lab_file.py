@@ -12,9 +12,9 @@ from pydantic import BaseModel
 
 from hfi_sim.base.options import Option
 from hfi_sim.base.quantities import rate_text, size_text, time_text
+from hfi_sim.base.text import attribute_docs
 from opavnic.lab.file import model as declared
 from opavnic.lab.file.parts import lab_model
-from tools.generate.counters import attribute_docs
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill
 from vema.em.desired.desired import EmConfig

@@ -53,7 +53,14 @@ def test_failed_tests_get_a_page_that_opens_offline_and_says_what_happened(pytes
     assert set(pages) == {"test_answer", "test_markup"}
     page = pages["test_answer"]
     assert "no ARP(op=is-at) within 5 ms" in page
-    assert "link_fault" in page
+    head = page[page.index("<h1>") : page.index("<h2>Fabric")]
+    first = re.findall(r"<p.*?</p>", head)[:3]
+    assert "no ARP(op=is-at) within 5 ms" in first[0]
+    assert "test_it.py:" in first[0]
+    assert "Faults that were set: loss on h2" in first[1]
+    assert "link_fault. An injected fault (loss) discarded it." in first[2]
+    folded = [part for part in re.split(r"<details", page) if "<summary>The fields of the last" in part]
+    assert len(folded) == 1
     assert page.count("dropped: link_fault</title>") == 1
     assert "Packets that were lost, hop by hop" in page
     assert 'aria-label="MADs as a sequence diagram"' in page
