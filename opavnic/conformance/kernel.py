@@ -167,7 +167,7 @@ def run_probes(kernel: AskedPort, ours: AskedPort) -> Result:
             result.by_design[reason] += 1
         result.add([] if reason else differences)
         unanswered += not theirs and not answers
-    result.path = f"MADs put to both agents, {unanswered} of them unanswered by both"
+    result.title = f"MADs put to both agents, {unanswered} of them unanswered by both"
     return result
 
 

@@ -52,7 +52,8 @@ class Result:
 
     kind: str
     """encap, rx, vema or probes."""
-    path: str
+    title: str
+    """The file, or what was compared."""
     total: int = 0
     failed: int = 0
     skipped: int = 0
@@ -84,7 +85,7 @@ class Result:
         skipped = f", {self.skipped} steps skipped" if self.skipped else ""
         cleared = f", {self.cleared} requests sent without the ACTIVE bit of RMPP" if self.cleared else ""
         verdict = "PASS" if self.ok else "FAIL"
-        return f"{verdict} {self.total - self.failed}/{self.total} {self.path}{skipped}{cleared}"
+        return f"{verdict} {self.total - self.failed}/{self.total} {self.title}{skipped}{cleared}"
 
     def reasons(self) -> list[str]:
         """Return what is not simply equal, a line for each reason."""
@@ -95,7 +96,7 @@ class Result:
         """Return the result as a JSON object."""
         return {
             "kind": self.kind,
-            "file": self.path,
+            "file": self.title,
             "ok": self.ok,
             "total": self.total,
             "passed": self.total - self.failed,

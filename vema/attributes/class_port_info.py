@@ -62,6 +62,11 @@ class ClassPortInfo(WireHeader):
     reserved_77: Annotated[bytes, reserved(3)] = bytes(3)
 
     @property
+    def response_time(self) -> int:
+        """The agent answers within 4.096 us * 2**this, 0-31."""
+        return self.cap_mask2_resp_time & 0x1F
+
+    @property
     def trap_sl(self) -> int:
         """Service level of traps, 0-31."""
         return self.trap_sl_rsvd >> 3

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Final
 
-from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.mad.header import BASE_VERSION_OPA, Method
 from hfi_sim.wire.mad.message import Mad
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import GROUP, REASONS, ErrorCounters, SummaryCounters
@@ -167,16 +166,16 @@ def take_port_answer(port: Port, request: Request, mad: Mad) -> Vport | None:
     data = request.answered_by(mad)
     if request.step is not Step.SCAN:
         info = ClassPortInfo.parse(data)
-        if (info.base_version, info.class_version) != (0x80, EMA_CLASS_VERSION):
+        if (info.base_version, info.class_version) != (BASE_VERSION_OPA, EMA_CLASS_VERSION):
             raise AgentError(
-                f"ClassPortInfo: versions {info.base_version:#x} and {info.class_version:#x}, not 0x80"
+                f"ClassPortInfo: versions {info.base_version:#x} and {info.class_version:#x}, not {BASE_VERSION_OPA:#x}"
             )
         if request.step is Step.SUBSCRIBE and (
             broken := differences(ClassPortInfo.parse(request.data), info)
         ):
             raise AgentError(f"ClassPortInfo: does not keep {'; '.join(broken)}")
         port.class_port_info = info
-        port.response_time = info.cap_mask2_resp_time & 0x1F
+        port.response_time = info.response_time
         return None
     seen = VeswPortInfo.parse(data)
     exists = seen.eth_link_status in _PRESENT
@@ -284,7 +283,7 @@ def _section_key(entries: bytes, index: int) -> int:
 def _take_page(vport: Vport, request: Request, data: bytes) -> Effect:
     macs = vport.unicast if request.step is Step.UNICAST else vport.multicast
     page = IfaceMacs.parse(data)
-    (start,) = struct.unpack_from(">H", request.data)
+    start: int = _PAGE.unpack_from(request.data)[0]
     if page.start != start or page.num_macs != len(page.macs) or start + page.num_macs > page.total:
         raise AgentError(
             f"address list: {page.num_macs} addresses from {page.start}, of {page.total}, in a page of {len(page.macs)}"

@@ -40,7 +40,7 @@ _NOBODY: Final[Owner] = 0
 
 def timeout_of(response_time: int) -> float:
     """Return how long to wait for a response, in seconds: 4.096 us * 2**value plus the round trip."""
-    response_time_s = _RESPONSE_TIME_UNIT_S * (1 << (response_time & 0x1F))
+    response_time_s = _RESPONSE_TIME_UNIT_S * (1 << response_time)
     return min(response_time_s + _TRANSIT_S, _TIMEOUT_MAX_S)
 
 

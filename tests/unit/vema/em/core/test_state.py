@@ -195,7 +195,7 @@ def test_agent_whose_list_changes_between_pages_is_at_fault_after_32_restarts_in
     def page(start: int, gen_count: int) -> Effect:
         step = Step.UNICAST
         macs = tuple(MacAddr(bytes((2, 0, 0, 0, start, number))) for number in range(2))
-        request = request_for(port, 1, step, start.to_bytes(2, "big"))
+        request = request_for(port, 1, step, IfaceMacs.HEADER.codec.pack(start, 0, 0, 0))
         mad = build_request(
             Method.GET,
             step.attr_id,
