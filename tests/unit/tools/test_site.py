@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import inspect
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Final
 
 import pytest
 
+import opavnic.scenario
+from opavnic.cli.program.tree import pages
 from tools.docstrings import sectioned
+from tools.generate.cli import DIRECTORY, reference
 from tools.site_links import on_page_markdown
 
 ROOT = Path(__file__).parents[3]
@@ -32,10 +40,28 @@ def test_bars_in_code_of_tables_have_no_backslash() -> None:
     assert _shown("`a \\| b`", "cli.md") == "`a \\| b`"
 
 
-@pytest.mark.slow
-def test_site_builds_without_a_warning(tmp_path: Path) -> None:
+SCREEN: Final = {"width": 1280, "height": 900}
+SCREENS: Final = 15
+"""The longest page."""
+LONGER: Final = {
+    "architecture",
+    "ejfat",
+    "fabric",
+    "hfi1",
+    "reference/api/fabric",
+    "reference/api/hosts",
+    "reference/api/managers",
+    "reference/lab",
+}
+"""Pages that are longer as yet, up to 22 screens; one that is not any more does not stay here."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built without a warning."""
+    directory = tmp_path_factory.mktemp("docs") / "site"
     build = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path / "site"],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", directory],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -43,17 +69,80 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
         check=False,
     )
     assert (build.returncode, build.stderr) == (0, "")
-    api = tmp_path / "site/reference/api"
-    assert 'id="opavnic.scenario.scenario.Scenario.advance"' in (api / "scenario/index.html").read_text()
+    return directory
+
+
+@pytest.mark.slow
+def test_pages_of_the_site_are_whole(site: Path) -> None:
+    api = site / "reference/api"
     for page in api.rglob("*.html"):
         assert "Args:" not in page.read_text(), f"{page}: a docstring was not taken apart"
-    assert '<a href="../../install/">' in (tmp_path / "site/reference/http/index.html").read_text()
-    for page in (tmp_path / "site").rglob("*.html"):
+    for page in site.rglob("*.html"):
         text = page.read_text()
         assert "\\\\|" not in re.sub(r"<pre>.*?</pre>", "", text, flags=re.DOTALL), (
             f"{page.name}: a backslash before a bar"
         )
         assert 'src="http' not in text, f"{page.name} loads something from elsewhere"
+
+
+@pytest.mark.slow
+def test_each_public_name_and_each_command_has_a_heading_that_search_finds(site: Path) -> None:
+    ids = {found for page in site.rglob("*.html") for found in re.findall(r'id="([^"]+)"', page.read_text())}
+    assert "opavnic.scenario.scenario.Scenario.advance" in ids
+    for name in opavnic.scenario.__all__:
+        value = getattr(opavnic.scenario, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert f"{value.__module__}.{value.__qualname__}" in ids
+    found = {entry["title"] for entry in json.loads((site / "search/search_index.json").read_text())["docs"]}
+    assert {page.words for page in pages()} <= found
+
+
+@pytest.mark.slow
+def test_each_link_of_the_site_leads_somewhere(site: Path) -> None:
+    ids: dict[Path, set[str]] = {}
+    wrong = []
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":
+            continue  # its links are from the root of a server
+        for link in set(re.findall(r'<a[^>]* href="([^"]+)"', page.read_text())):
+            target, _, anchor = html.unescape(link).partition("#")
+            if re.match(r"[a-z]+:", target):
+                continue
+            file = (page.parent / target).resolve() if target else page
+            file = file / "index.html" if file.is_dir() else file
+            if not file.is_file():
+                wrong.append(f"{page.relative_to(site)}: {link}")
+            elif anchor and file.suffix == ".html":
+                there = ids.setdefault(file, set(re.findall(r'(?:id|name)="([^"]+)"', file.read_text())))
+                if anchor not in map(html.unescape, there):
+                    wrong.append(f"{page.relative_to(site)}: {link}")
+    assert wrong == []
+
+
+@pytest.mark.slow
+def test_no_page_of_the_site_is_longer_than_the_mark(site: Path) -> None:
+    chromium = shutil.which("chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    if chromium is None:
+        pytest.skip("chromium is not installed: make browser")
+    heights = {}
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport=SCREEN)
+        for page in site.rglob("index.html"):
+            tab.goto(page.as_uri(), wait_until="domcontentloaded")
+            heights[str(page.parent.relative_to(site))] = tab.evaluate(
+                "document.documentElement.scrollHeight"
+            )
+        browser.close()
+    screens = {name: height / SCREEN["height"] for name, height in heights.items()}
+    assert {name for name, number in screens.items() if number > SCREENS} == LONGER
+    assert max(screens.values()) < 22
+
+
+def test_pages_of_commands_are_those_of_the_program() -> None:
+    made = {path for path, _ in reference(ROOT) if path.startswith(DIRECTORY)}
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / DIRECTORY).glob("*.md")} == made
 
 
 def test_prose_of_a_docstring_becomes_an_item_for_each_parameter_and_exception() -> None:
