@@ -86,7 +86,7 @@ WRONG = {
     vesw(f"{BLUE}, member: [h1, h2], members: [h1]"): 'unknown key "member" (known: ',
     lab(
         hosts="{h1: {kernel: opa-vnic}, h2: {}}"
-    ): "2: hosts.h1.kernel: should be 'opa_vnic', not 'opa-vnic' (nearest",
+    ): "2: hosts.h1.kernel: should be 'opa_vnic' or 'hfi1', not 'opa-vnic' (nearest",
     lab("faults: [los on h1 20%]"): 'unknown fault "los" (nearest: "loss"',
     lab("seeed: 3"): '4: seeed: unknown key "seeed" (known: ',
     # shapes of values
