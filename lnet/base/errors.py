@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-
 from hfi_sim.base.errors import InputError
 from opavnic.base.errors import OpavnicError
 
@@ -39,6 +37,6 @@ class CommandError(LnetError):
         self.descr = descr
 
     @property
-    def name(self) -> str:
-        """The symbolic name of the errno: `EINVAL`."""
-        return errno.errorcode.get(-self.errno, str(self.errno))
+    def exit(self) -> int:
+        """The exit code of lnetctl: the low byte of the negative errno."""
+        return self.errno & 0xFF

@@ -22,7 +22,6 @@ from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Nid
 from lnet.host.host import LnetHost
-from lnet.host.questions import exit_of
 from lnet.node.node import LnetInterface
 from lnet.objects.tx import TxKind
 from lnet.settings.networks import parse_networks
@@ -240,7 +239,7 @@ class LnetLab(RunningPart):
         try:
             answer = await host.execute(request.match_info["command"], _arguments(body))
         except CommandError as error:
-            return await _refused(verb, noun, error, exit_of(error))
+            return await _refused(verb, noun, error, error.exit)
         errors = errors_yaml([(verb, noun, error) for error in answer.errors])
         return await json_answer(CommandReply(output=answer.output, errors=errors, exit=answer.exit))
 

@@ -33,11 +33,6 @@ class Answer:
     exit: int = 0
 
 
-def exit_of(error: CommandError) -> int:
-    """Return the exit code of lnetctl for an error: the low byte of the negative errno."""
-    return error.errno & 0xFF
-
-
 @dataclass(slots=True)
 class _Answers:
     """The answers to several questions."""
@@ -55,7 +50,7 @@ class _Answers:
     def answer(self) -> Answer:
         """Return all of it; the exit code is that of the first failure."""
         known = {section: entries for section, entries in self.entries.items() if entries}
-        return Answer(format_yaml(known), tuple(self.errors), exit_of(self.errors[0]) if self.errors else 0)
+        return Answer(format_yaml(known), tuple(self.errors), self.errors[0].exit if self.errors else 0)
 
 
 class Questions:

@@ -13,6 +13,8 @@ from lnet.base.nid import Net, Nid, parse_nids
 from lnet.node.lnd import Lnd
 from lnet.node.node import LnetNode
 from lnet.objects.objects import KibNet
+from lnet.objects.peers import LocalNi, PeerNi
+from lnet.settings.health import MAX_HEALTH
 from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.settings import Settings
 from lnet.settings.targets import KibTarget
@@ -67,6 +69,23 @@ class Commands:
         lnd = self._node.lnd
         lnd.at(self._node.time())
         return lnd
+
+    def _set_health(
+        self, nis: Sequence[LocalNi | PeerNi], health: str, all_nis: str | None, nobody: str
+    ) -> Document:
+        """Set the health of interfaces.
+
+        Raises:  CommandError: EINVAL: not 0 to 1000; ENOENT: there are none, as `nobody` says, but for the best health.
+        """
+        value = number_of("health", health)
+        if not 0 <= value <= MAX_HEALTH:
+            raise CommandError(errno.EINVAL, f"health {value}, expected 0 to {MAX_HEALTH}")
+        if not nis and not (all_nis and value == MAX_HEALTH):
+            raise CommandError(errno.ENOENT, nobody)
+        for ni in nis:
+            self._lnd.rails.set_health_of(ni, value)
+        self._node.poll()
+        return {}
 
     def _nis(self, net: str | None) -> list[KibNet]:
         if net in (LO, f"{LO}0"):

@@ -117,23 +117,15 @@ class NetCommands(Commands):
 
         Raises:  CommandError: EINVAL: out of range; ENOENT: no interface with Multi-Rail has the NID.
         """
-        rails = self._lnd.rails
         wanted = None if nid is None else nid_of(nid)
-        locals_ = [ni for ni in rails.table.locals.values() if all_nis or ni.nid == wanted]
-        value = health_of(health)
-        if not locals_ and not (all_nis and value == MAX_HEALTH):
-            what = (
-                "this node has no interface with Multi-Rail"
-                if all_nis
-                else f"no interface with Multi-Rail has the NID {wanted}"
-            )
-            raise CommandError(
-                errno.ENOENT, f"{what}: only there is health; elsewhere it is always {MAX_HEALTH}"
-            )
-        for ni in locals_:
-            rails.set_health_of(ni, value)
-        self._node.poll()
-        return {}
+        locals_ = self._lnd.messages.locals.values()
+        nobody = "this node has no interface with Multi-Rail"
+        if not all_nis:
+            nobody = f"no interface with Multi-Rail has the NID {wanted}"
+        nobody += f": only there is health; elsewhere it is always {MAX_HEALTH}"
+        return self._set_health(
+            [ni for ni in locals_ if all_nis or ni.nid == wanted], health, all_nis, nobody
+        )
 
     def net_status(self, net: str | None = None) -> Document:
         """Show devices and routes with their states and counters."""
@@ -210,14 +202,3 @@ class NetCommands(Commands):
             self._node.add_device(group)
         else:
             self._node.add_net(group)
-
-
-def health_of(text: str) -> int:
-    """Read a health value.
-
-    Raises:  CommandError: EINVAL: not 0 to 1000.
-    """
-    value = number_of("health", text)
-    if not 0 <= value <= MAX_HEALTH:
-        raise CommandError(errno.EINVAL, f"health {value}, expected 0 to {MAX_HEALTH}")
-    return value

@@ -9,9 +9,7 @@ from lnet.base.errors import CommandError
 from lnet.base.nid import Nid
 from lnet.lnetctl.commands import Commands, Document, level_of, nid_of, nids_of
 from lnet.lnetctl.documents import BACKUP, bonded_peer_document, rail_peer_document
-from lnet.lnetctl.nets import health_of
 from lnet.objects.objects import is_multi_rail
-from lnet.settings.health import MAX_HEALTH
 from lnet.settings.networks import Bonding
 
 
@@ -117,23 +115,9 @@ class PeerCommands(Commands):
 
         Raises:  CommandError: EINVAL: out of range; ENOENT: no peer with Multi-Rail has the NID.
         """
-        rails = self._lnd.rails
         wanted = None if nid is None else nid_of(nid)
-        nis = [
-            ni
-            for peer in rails.table.remote_peers()
-            for ni in peer.nis.values()
-            if all_nis or ni.nid == wanted
-        ]
-        value = health_of(health)
-        if not nis and not (all_nis and value == MAX_HEALTH):
-            what = (
-                "no peer with Multi-Rail is known"
-                if all_nis
-                else f"no peer with Multi-Rail has the NID {wanted}"
-            )
-            raise CommandError(errno.ENOENT, what)
-        for ni in nis:
-            rails.set_health_of(ni, value)
-        self._node.poll()
-        return {}
+        known = [ni for peer in self._lnd.messages.remote_peers() for ni in peer.nis.values()]
+        nobody = "no peer with Multi-Rail is known"
+        if not all_nis:
+            nobody = f"no peer with Multi-Rail has the NID {wanted}"
+        return self._set_health([ni for ni in known if all_nis or ni.nid == wanted], health, all_nis, nobody)

@@ -21,14 +21,6 @@ _REASONS: Final = 8
 
 
 @dataclass(slots=True)
-class RouteResult:
-    """Traffic of one route."""
-
-    messages: int = 0
-    bytes: int = 0
-
-
-@dataclass(slots=True)
 class SelftestResult:
     """The result of a run so far."""
 
@@ -39,7 +31,10 @@ class SelftestResult:
     failed: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     """Number of failed messages by reason."""
-    routes: dict[str, RouteResult] = field(default_factory=dict)
+    routes: Counter[str] = field(default_factory=Counter)
+    """Messages by route."""
+    route_bytes: Counter[str] = field(default_factory=Counter)
+    """Their payload."""
 
     @property
     def gbps(self) -> float:
@@ -57,11 +52,11 @@ class SelftestResult:
             "routes": [
                 {
                     "route": name,
-                    "messages": route.messages,
-                    "bytes": route.bytes,
-                    "gbps": round(route.bytes * 8 / self.seconds / 1e9, 3) if self.seconds else 0.0,
+                    "messages": self.routes[name],
+                    "bytes": nob,
+                    "gbps": round(nob * 8 / self.seconds / 1e9, 3) if self.seconds else 0.0,
                 }
-                for name, route in sorted(self.routes.items())
+                for name, nob in sorted(self.route_bytes.items())
             ],
         }
         if self.reasons:
@@ -167,6 +162,5 @@ class Selftest:
         result = self.result
         result.messages += 1
         result.bytes += done.nob
-        route = result.routes.setdefault(str(done.route), RouteResult())
-        route.messages += 1
-        route.bytes += done.nob
+        result.routes[str(done.route)] += 1
+        result.route_bytes[str(done.route)] += done.nob

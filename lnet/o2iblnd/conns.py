@@ -100,9 +100,6 @@ class ConnTable:
         self._versions: dict[Nid, int] = {}
         """Of peers that speak a lower version than this node."""
         self._last_key = 0
-        self.protocol_errors = 0
-        self.late = 0
-        """Messages that arrived on a connection already closed here; they are discarded."""
 
     def __iter__(self) -> Iterator[KibPeer]:
         return iter(list(self._by_key.values()))
@@ -290,12 +287,10 @@ class ConnTable:
         self._user.at(now)
         peer = self._by_key.get(key)
         if peer is None:
-            self.late += 1
-            return
+            return  # it was closed here
         try:
             peer.receive(tag, data, now)
         except ProtocolError as error:
-            self.protocol_errors += 1
             self._traffic.counters.errors += 1
             log.warning("[%s] protocol error of %s: %s", peer.dev.name, peer.nid, error)
             self.fail(key, str(error), now)

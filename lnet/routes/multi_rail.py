@@ -326,14 +326,6 @@ class MultiRail:
         if isinstance(ni, LocalNi) and ni.up != ni.told_up:
             self.tell()
 
-    def set_health(self, nid: Nid, value: int) -> None:
-        """Set the health of a local interface, or else of one of a peer (lnetctl net set, peer set).
-
-        Raises:  KeyError: no interface has the NID.
-        """
-        local = next((ni for ni in self.table.locals.values() if ni.nid == nid), None)
-        self.set_health_of(local or self.table.peers[nid].nis[nid], value)
-
     def set_health_of(self, ni: LocalNi | PeerNi, value: int) -> None:
         """Set the health of an interface; below MAX_HEALTH it is pinged until it recovers."""
         ni.health.set(value)

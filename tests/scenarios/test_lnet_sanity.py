@@ -49,6 +49,11 @@ class Pair:
         self.table = self.rails.table
         assert self.ping(B[0])
 
+    def set_health(self, nid: Nid, value: int) -> None:
+        """Set the health of an interface here, or else of one of the peer."""
+        local = next((ni for ni in self.table.locals.values() if ni.nid == nid), None)
+        self.rails.set_health_of(local or self.table.peers[nid].nis[nid], value)
+
     def ping(self, addr: str, source: str | None = None, net: str = "o2ib") -> bool:
         """lnetctl ping: return whether it succeeded."""
         node = self.a.node
@@ -158,7 +163,7 @@ def test_209_network_timeout_touches_health_and_is_not_resent(rails: int) -> Non
 def test_210_local_recovery_pings_wait_twice_as_long_each_time() -> None:
     pair = Pair(networks="o2ib0(ib0),o2ib1(ib1)")
     pair.drop("local_error")
-    pair.rails.set_health(nid(A[0]), 0)
+    pair.set_health(nid(A[0]), 0)
     ni = pair.local(A[0])
     counts = []
     for seconds in (1, 2, 4, 8):  # the first ping follows after a second, as the monitor thread wakes
@@ -171,7 +176,7 @@ def test_210_local_recovery_pings_wait_twice_as_long_each_time() -> None:
 def test_210_local_recovery_pings_wait_at_most_the_maximum() -> None:
     pair = Pair(config=LndConfig(max_recovery_ping_interval_s=4), networks="o2ib0(ib0),o2ib1(ib1)")
     pair.drop("local_error")
-    pair.rails.set_health(nid(A[0]), 0)
+    pair.set_health(nid(A[0]), 0)
     counts = []
     for seconds in (1, 2, 4, 4, 4):
         pair.clock.advance(seconds + 0.01)
@@ -182,7 +187,7 @@ def test_210_local_recovery_pings_wait_at_most_the_maximum() -> None:
 def test_211_peer_interface_ages_out_of_recovery_and_comes_back() -> None:
     pair = Pair(config=LndConfig(recovery_limit_s=10))
     pair.drop("remote_error")
-    pair.rails.set_health(nid(B[0]), 0)
+    pair.set_health(nid(B[0]), 0)
     pair.clock.advance(5)
     assert pair.remote(B[0]).health.next_ping is not None
     pair.clock.advance(15)
@@ -192,7 +197,7 @@ def test_211_peer_interface_ages_out_of_recovery_and_comes_back() -> None:
 
 def test_211_peer_interface_at_half_health_is_back_in_about_five_seconds() -> None:
     pair = Pair()
-    pair.rails.set_health(nid(B[0]), 500)
+    pair.set_health(nid(B[0]), 500)
     assert pair.remote(B[0]).health.next_ping is not None
     pair.clock.advance(6)
     assert (pair.remote(B[0]).health.value, pair.remote(B[0]).health.next_ping) == (MAX_HEALTH, None)
@@ -201,7 +206,7 @@ def test_211_peer_interface_at_half_health_is_back_in_about_five_seconds() -> No
 def test_211_peer_recovery_pings_wait_at_most_the_maximum() -> None:
     pair = Pair(config=LndConfig(max_recovery_ping_interval_s=4))
     pair.drop("remote_error")
-    pair.rails.set_health(nid(B[0]), 0)
+    pair.set_health(nid(B[0]), 0)
     pair.clock.advance(1.01)
     assert pair.remote(B[0]).health.ping_count == 1
     pair.clock.advance(13)
@@ -245,7 +250,7 @@ def test_234_status_follows_a_health_that_is_set() -> None:
     ctl = Lnetctl(pair.a.node)
     seen = []
     for value in (MAX_HEALTH, 0, MAX_HEALTH):
-        pair.rails.set_health(nid(A[0]), value)
+        pair.set_health(nid(A[0]), value)
         pair.clock.advance(0.1)
         seen.append((statuses(ctl)["10.1.1.2@o2ib"], pair.local_health()))
     assert seen == [("up", MAX_HEALTH), ("down", 0), ("up", MAX_HEALTH)]
@@ -255,11 +260,11 @@ def test_235_failed_recovery_pings_bring_an_interface_down_and_good_ones_up() ->
     pair = Pair(networks="o2ib0(ib0),o2ib1(ib1)")
     ctl = Lnetctl(pair.a.node)
     pair.drop("local_timeout", where=lambda route: route.rt_nid == nid(A[0]))
-    pair.rails.set_health(nid(A[0]), 100)
+    pair.set_health(nid(A[0]), 100)
     pair.clock.advance(60)
     assert statuses(ctl) == {"10.1.1.2@o2ib": "down", "10.1.1.3@o2ib1": "up"}
     pair.rails.way.simulate = None
-    pair.rails.set_health(nid(A[0]), 900)
+    pair.set_health(nid(A[0]), 900)
     pair.clock.advance(60)
     assert statuses(ctl) == {"10.1.1.2@o2ib": "up", "10.1.1.3@o2ib1": "up"}
 
