@@ -143,12 +143,12 @@ def lb(
     except ValueError as error:
         raise BadRequestError(str(error)) from None
     chosen = {name: given[name] for name in BalancerOptions.model_fields if given[name] is not None}
-    options = BalancerOptions(**chosen | {"senders": [str(one) for one in parse_ips(senders)]})
+    wanted = parse_ips(senders)
+    options = BalancerOptions(**chosen | {"senders": [str(one) for one in wanted]})
     plane = options.plane(number)
     config = options.config(
         plane, interface=interface or tap, token=token, p4_token=p4_token, workers=workers
     )
-    wanted = parse_ips(senders)
     # a foreign control plane may give the load balancer other addresses
     own = [] if p4_listen else [one for instance in plane.instances for one in instance.all]
     asyncio.run(

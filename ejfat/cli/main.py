@@ -92,6 +92,7 @@ def demo(
 ) -> None:
     """Run three sources, a load balancer and four workers on a virtual switch; one worker slows down, one is killed."""
     import asyncio
+    from dataclasses import asdict
 
     from hfi_sim.base import precise_loop
     from opavnic.cli.base.common import choose
@@ -112,7 +113,7 @@ def demo(
     except asyncio.CancelledError:
         fail("demo interrupted; its lab is removed", EXIT_INTERRUPTED)
     if as_json:
-        print_json(result.as_json())
+        print_json(asdict(result))
     else:
         summary(result)
     if not result.ok:

@@ -318,25 +318,12 @@ class ControlPlane:
         """Add the current values to the history."""
         self.history.sample({n: r.balancer for n, r in self.reservations.items()}, self._counters(), now)
 
-    def grant(
-        self,
-        secret: str,
-        name: str,
-        resource: Resource,
-        resource_id: str,
-        action: Action,
-        *,
-        parent: int | None,
-        now: float,
-    ) -> None:
-        """Add a token with one permission."""
-        self.tokens.add(secret, name, [Permission(resource, resource_id, action)], parent=parent, now=now)
-
     def admit_operator(self, secret: str, now: float) -> None:
         """Make `secret` the operator's: a new one replaces the old one, which is no longer valid."""
         operator = self.tokens.operator()
         if operator is None:
-            self.grant(secret, "operator", Resource.ALL, "", Action.UPDATE, parent=None, now=now)
+            permission = Permission(Resource.ALL, "", Action.UPDATE)
+            self.tokens.add(secret, "operator", [permission], parent=None, now=now)
             return
         try:
             self.tokens.find(secret)

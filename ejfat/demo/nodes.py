@@ -150,10 +150,6 @@ class WorkerNode:
     def _measure(self) -> Measured:
         return Measured(self.fill, self.reassembler.counters, enqueue_errors=self.overflowed)
 
-    def slow_down(self, capacity_hz: float) -> None:
-        """Process fewer parts per second from now on."""
-        self.capacity_hz = capacity_hz
-
     def kill(self) -> None:
         """Stop receiving, processing and reporting, without deregistering."""
         self.alive = False

@@ -7,11 +7,10 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Address, ip_address
 from pathlib import Path
-from typing import Any
 
 from ejfat.control.balancer import Policy
 from ejfat.control.members import STALE_S
@@ -81,10 +80,6 @@ class EjfatDemoResult:
     packets: int
     problems: list[str]
     netdev: str
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
 
 
 def demo_model() -> LabModel:
@@ -205,7 +200,7 @@ class _Demo:
             await source.start(stream)
         await self._until(stream.started_at)
         shares = {"start": await self._phase("start", self.plan.start_s)}
-        self.workers[SLOW].slow_down(self.plan.rate_hz * len(SOURCES) * 0.05)
+        self.workers[SLOW].capacity_hz = self.plan.rate_hz * len(SOURCES) * 0.05
         shares["slow"] = await self._phase("slow", self.plan.slow_s)
         self.workers[KILLED].kill()
         shares["killed"] = await self._phase("killed", self.plan.killed_s + STALE_S)

@@ -25,7 +25,7 @@ from ejfat.control.grpc.listening import probe
 from ejfat.control.members import Session, SessionState
 from ejfat.control.plane import ControlPlane, PlaneConfig
 from ejfat.control.store import StateStore
-from ejfat.control.tokens import Action, Resource
+from ejfat.control.tokens import Action, Permission, Resource
 from ejfat.control.view import plane_view
 from ejfat.events.uri import EjfatUri
 from ejfat.live.clock import SteadyClock
@@ -273,16 +273,8 @@ class LbApp:
         else:
             reservation = self.plane.reserve(name, senders=senders, now=self._now())
         secret = secrets.token_urlsafe(24)
-        number = str(reservation.reservation_id)
-        self.plane.grant(
-            secret,
-            name,
-            Resource.RESERVATION,
-            number,
-            Action.UPDATE,
-            parent=operator.token_id,
-            now=self._unix(),
-        )
+        allowed = Permission(Resource.RESERVATION, str(reservation.reservation_id), Action.UPDATE)
+        self.plane.tokens.add(secret, name, [allowed], parent=operator.token_id, now=self._unix())
         self._save()
         plane = self.config.plane
         towards = next(iter([*senders, *plane.instances[reservation.instance].all]))

@@ -193,7 +193,12 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         session = self._plane.register(reservation, worker, self._world.now())
         for issue in issues_of_family(session, reservation.balancer):
             log.warning("%s: %s", reservation.balancer.name, issue.message)
-        token = self._grant(parent, request.name, Resource.SESSION, str(session.session_id), reservation)
+        token = self._grant(
+            parent,
+            request.name,
+            Resource.SESSION,
+            reservation.session_path(session.session_id)[Resource.SESSION],
+        )
         return pb.RegisterReply(token=token, sessionId=str(session.session_id))
 
     @changes
@@ -391,17 +396,8 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         self._plane.tokens.require(secret, Action.UPDATE, reservation.session_path(number))
         return reservation, session
 
-    def _grant(
-        self,
-        parent: Token,
-        name: str,
-        resource: Resource,
-        resource_id: str,
-        within: Reservation | None = None,
-    ) -> str:
+    def _grant(self, parent: Token, name: str, resource: Resource, resource_id: str) -> str:
         secret = self._world.new_secret()
-        if within is not None:  # session numbers are counted per reservation
-            resource_id = f"{within.reservation_id}/{resource_id}"
         permission = Permission(resource, resource_id, Action.UPDATE)
         made = self._world.now() + self._world.ahead()
         self._plane.tokens.add(secret, name, [permission], parent=parent.token_id, now=made)

@@ -6,12 +6,11 @@ Source: `compatTag` in VersionReply of the public control plane; its tags are nu
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from ipaddress import ip_address
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from ejfat.base.addresses import IpAddress
+from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.base.errors import BadRequestError, UnknownError
 from ejfat.control.balancer import Strategy
 from ejfat.control.epochs.demands import SlotRange
@@ -115,10 +114,7 @@ def address(text: str) -> IpAddress:
 
     Raises:  BadRequestError: not an IP address, or with a scope.
     """
-    try:
-        found = ip_address(text)
-    except ValueError:
-        raise BadRequestError(f"{text!r} is not an IP address") from None
+    found = parse_ip(text)
     if "%" in text:  # a scope has a meaning only on the client's host
         raise BadRequestError(f"{text!r} has a scope, expected the address alone")
     return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -50,7 +52,9 @@ def is_selected(filters: pb.StatsFilters, name: str, index: int, count: int) -> 
     """Return whether a counter passes the filters. Args: count: how many counters the metric has."""
     if filters.metric_types and pb.STATS_METRIC_TYPE_COUNTER not in filters.metric_types:
         return False
-    return not filters.HasField("metric_filter") or _passes(filters.metric_filter, name, index, count)
+    return not filters.HasField("metric_filter") or _passes(
+        filters.metric_filter, lambda match: _metric_matches(match, name, index, count)
+    )
 
 
 def _labels(name: str, index: int) -> list[pb.StatsMetricLabel]:
@@ -61,17 +65,18 @@ def _labels(name: str, index: int) -> list[pb.StatsMetricLabel]:
     ]
 
 
-def _passes(term: pb.StatsMetricFilter, name: str, index: int, count: int) -> bool:
+def _passes(term: Any, matches: Callable[[Any], bool]) -> bool:
+    """Return whether a term of a filter holds: a match, or a set of terms."""
     kind = term.WhichOneof("term")
     if kind == "match":
-        found = _metric_matches(term.match, name, index, count)
+        found = matches(term.match)
     elif kind == "any_set":
-        found = any(_passes(member, name, index, count) for member in term.any_set.members)
+        found = any(_passes(member, matches) for member in term.any_set.members)
     elif kind == "all_set":
-        found = all(_passes(member, name, index, count) for member in term.all_set.members)
+        found = all(_passes(member, matches) for member in term.all_set.members)
     else:
         found = True
-    return found != term.negated
+    return bool(found != term.negated)
 
 
 def _metric_matches(match: pb.StatsMetricMatch, name: str, index: int, count: int) -> bool:
@@ -124,25 +129,18 @@ def _split_matches(split: pb.StatsMetricMatchString.Split, text: str) -> bool:
     cuts = [match.span() for match in pattern.finditer(text) if match.end() > match.start()]
     starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
     parts = [text[start:end] for start, end in zip(starts, ends, strict=True)]
-    found = (_part_passes(split.part, part, index) for index, part in enumerate(parts))
+    found = (
+        _passes(split.part, partial(_part_matches, part=part, index=index))
+        for index, part in enumerate(parts)
+    )
     return any(found) if split.any else all(found)
 
 
-def _part_passes(term: pb.StatsMetricMatchString.Split.Part, part: str, index: int) -> bool:
-    kind = term.WhichOneof("term")
-    if kind == "match":
-        attribute = term.match.WhichOneof("attribute")
-        if attribute == "value":
-            found = _text_matches(term.match.value, part)
-        else:
-            found = attribute is None or index == term.match.index
-    elif kind == "any_set":
-        found = any(_part_passes(member, part, index) for member in term.any_set.members)
-    elif kind == "all_set":
-        found = all(_part_passes(member, part, index) for member in term.all_set.members)
-    else:
-        found = True
-    return found != term.negated
+def _part_matches(match: Any, part: str, index: int) -> bool:
+    attribute = match.WhichOneof("attribute")
+    if attribute == "value":
+        return _text_matches(match.value, part)
+    return attribute is None or bool(index == match.index)
 
 
 def _compiled(pattern: str) -> re.Pattern[str] | None:

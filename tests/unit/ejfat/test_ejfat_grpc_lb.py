@@ -23,7 +23,6 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
 from ejfat.control.store import StateStore
-from ejfat.control.tokens import Action, Resource
 from ejfat.pipeline import Pipeline
 
 ADMIN = "admin"
@@ -89,7 +88,7 @@ async def world() -> AsyncIterator[World]:
     pipeline = Pipeline()
     plane = ControlPlane(CONFIG, pipeline.tables.apply, lambda: pipeline.counters)
     plane.start()
-    plane.grant("admin", "operator", Resource.ALL, "", Action.UPDATE, parent=None, now=0)
+    plane.admit_operator("admin", 0)
     world = World(plane, pipeline)
 
     async def changed() -> None:

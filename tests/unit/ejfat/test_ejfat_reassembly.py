@@ -336,6 +336,13 @@ def test_old_header_late_copy_of_the_event_before_does_not_become_part_of_the_ne
     assert (reassembler.counters.events_complete, reassembler.counters.duplicates) == (2, 1)
 
 
+def test_old_header_event_amid_which_another_may_have_begun_is_lost_where_its_parts_change_order() -> None:
+    reassembler = Reassembler(old_headers=True)
+    first, second = cut(b"a" * 250, version=1), cut(b"b" * 250, version=1)
+    assert handed(reassembler, [*first, second[0], first[0], second[2], second[1]], 0.0, ("a", 1)) == 1
+    assert [event.loss for event in reassembler.expire(0.0)] == [Loss.CONTRADICTION]
+
+
 @pytest.mark.parametrize("sizes", [(250, 250, 250, 250), (250, 149, 350, 80, 250), (80, 80, 80, 80)])
 def test_old_header_events_of_zeros_are_told_from_copies_of_each_other(sizes: tuple[int, ...]) -> None:
     reassembler = Reassembler(old_headers=True)
