@@ -184,9 +184,9 @@ class LbApp:
         """
         if not self._programmed:
             self.program()
-        from ejfat.control.grpc.cfg_service import CfgSurroundings, SmartnicConfigService
+        from ejfat.control.grpc.cfg_service import SmartnicConfigService
         from ejfat.control.grpc.lb_service import LoadBalancerService, Surroundings
-        from ejfat.control.grpc.p4_service import P4Surroundings, SmartnicP4Service
+        from ejfat.control.grpc.p4_service import SmartnicP4Service
         from ejfat.control.grpc.serving import start_server
         from ejfat.control.pb import loadbalancer_pb2_grpc, sn_cfg_v2_pb2_grpc, sn_p4_v2_pb2_grpc
         from ejfat.live.chains import ChainReports, ask
@@ -215,10 +215,9 @@ class LbApp:
             self.control.port = int(self.config.inside[0].address.rpartition(":")[2])
         self._servers.append(server)
         if self.config.p4_listen:
-            world4 = P4Surroundings(self._unix, self.config.p4_token, self._lend)
-            p4 = SmartnicP4Service(self.pipeline, world4)
+            p4 = SmartnicP4Service(self.pipeline, self._unix, self.config.p4_token, self._lend)
             mac = self.config.plane.mac.to_bytes(6, "big").hex(":")
-            card = SmartnicConfigService(CfgSurroundings(self.config.p4_token, mac, version("opavnic")))
+            card = SmartnicConfigService(self.config.p4_token, mac, version("opavnic"))
 
             def add(server: grpc.aio.Server) -> None:
                 sn_p4_v2_pb2_grpc.add_SmartnicP4Servicer_to_server(p4, server)

@@ -71,17 +71,17 @@ class Commands:
         return lnd
 
     def _set_health(
-        self, nis: Sequence[LocalNi | PeerNi], health: str, all_nis: str | None, nobody: str
+        self, nis: Sequence[LocalNi | PeerNi], health: str, all_nis: str | None, missing: str
     ) -> Document:
         """Set the health of interfaces.
 
-        Raises:  CommandError: EINVAL: not 0 to 1000; ENOENT: there are none, as `nobody` says, but for the best health.
+        Raises:  CommandError: EINVAL: not 0 to 1000; ENOENT: there are none; `missing` says which.
         """
         value = number_of("health", health)
         if not 0 <= value <= MAX_HEALTH:
             raise CommandError(errno.EINVAL, f"health {value}, expected 0 to {MAX_HEALTH}")
         if not nis and not (all_nis and value == MAX_HEALTH):
-            raise CommandError(errno.ENOENT, nobody)
+            raise CommandError(errno.ENOENT, missing)
         for ni in nis:
             self._lnd.rails.set_health_of(ni, value)
         self._node.poll()

@@ -119,12 +119,12 @@ class NetCommands(Commands):
         """
         wanted = None if nid is None else nid_of(nid)
         locals_ = self._lnd.messages.locals.values()
-        nobody = "this node has no interface with Multi-Rail"
+        missing = "this node has no interface with Multi-Rail"
         if not all_nis:
-            nobody = f"no interface with Multi-Rail has the NID {wanted}"
-        nobody += f": only there is health; elsewhere it is always {MAX_HEALTH}"
+            missing = f"no interface with Multi-Rail has the NID {wanted}"
+        missing += f": only there is health; elsewhere it is always {MAX_HEALTH}"
         return self._set_health(
-            [ni for ni in locals_ if all_nis or ni.nid == wanted], health, all_nis, nobody
+            [ni for ni in locals_ if all_nis or ni.nid == wanted], health, all_nis, missing
         )
 
     def net_status(self, net: str | None = None) -> Document:

@@ -117,7 +117,7 @@ class PeerCommands(Commands):
         """
         wanted = None if nid is None else nid_of(nid)
         known = [ni for peer in self._lnd.messages.remote_peers() for ni in peer.nis.values()]
-        nobody = "no peer with Multi-Rail is known"
+        missing = "no peer with Multi-Rail is known"
         if not all_nis:
-            nobody = f"no peer with Multi-Rail has the NID {wanted}"
-        return self._set_health([ni for ni in known if all_nis or ni.nid == wanted], health, all_nis, nobody)
+            missing = f"no peer with Multi-Rail has the NID {wanted}"
+        return self._set_health([ni for ni in known if all_nis or ni.nid == wanted], health, all_nis, missing)

@@ -9,7 +9,6 @@ Source: the public interface, and the calls of the public control plane, which r
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import Any
 
 from ejfat.control.grpc.serving import Context, require_token
@@ -20,23 +19,11 @@ _PLACES = (0, 1)
 """Hosts, and ports, of the card."""
 
 
-@dataclass(frozen=True, slots=True)
-class CfgSurroundings:
-    """The values that the service needs from its environment."""
-
-    token: str
-    """The bearer token that it requires; empty: none."""
-    mac: str
-    """The MAC address of the load balancer."""
-    version: str
-    """Of this program."""
-
-
 def _get(kind: str) -> Callable[..., AsyncIterator[Any]]:
     """Return the RPC that reads the configuration of a kind: Switch, Host or Port."""
 
     async def rpc(service: SmartnicConfigService, request: Any, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, service._world.token)
+        await require_token(context, service._token)
         for place, fields in _places(kind, request):
             config = service._kept.get((kind, place))
             code = service._fault(kind, request.dev_id, place)
@@ -51,7 +38,7 @@ def _set(kind: str) -> Callable[..., AsyncIterator[Any]]:
     """Return the RPC that changes the configuration of a kind."""
 
     async def rpc(service: SmartnicConfigService, request: Any, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, service._world.token)
+        await require_token(context, service._token)
         for place, fields in _places(kind, request):
             code = service._fault(kind, request.dev_id, place)
             if code == pb.EC_OK and not request.HasField("config"):
@@ -75,8 +62,11 @@ def _places(kind: str, request: Any) -> list[tuple[int, dict[str, int]]]:
 class SmartnicConfigService(pb_grpc.SmartnicConfigServicer):  # type: ignore[misc]
     """The configuration of device 0."""
 
-    def __init__(self, world: CfgSurroundings) -> None:
-        self._world = world
+    def __init__(self, token: str, mac: str, version: str) -> None:
+        """Args:  token: the bearer token that it requires; empty: none. mac, version: of the load balancer."""
+        self._token = token
+        self._mac = mac
+        self._version = version
         self._kept: dict[tuple[str, int], Any] = {("Switch", 0): pb.SwitchConfig()}
         for place in _PLACES:
             self._kept["Host", place] = pb.HostConfig(dma=pb.HostDmaConfig())
@@ -85,13 +75,13 @@ class SmartnicConfigService(pb_grpc.SmartnicConfigServicer):  # type: ignore[mis
             )
 
     async def GetDeviceInfo(self, request: pb.DeviceInfoRequest, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
-        version = self._world.version
+        await require_token(context, self._token)
+        version = self._version
         env = pb.DeviceBuildEnvironment(hw_version="none", fw_version=version, sw_version=version)
         info = pb.DeviceInfo(
             pci=pb.DevicePciInfo(bus_id="none"),
             build=pb.DeviceBuildInfo(env=env),
-            card=pb.DeviceCardInfo(name="opavnic", mac_addrs=[self._world.mac]),
+            card=pb.DeviceCardInfo(name="opavnic", mac_addrs=[self._mac]),
         )
         code = self._fault("Switch", request.dev_id, 0)
         yield pb.DeviceInfoResponse(error_code=code, info=info if code == pb.EC_OK else None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,23 +34,11 @@ _MATCH_TYPES = {
 _FLAGS = frozenset(value for name, value in pb.ServerDebugFlag.items() if name != "DEBUG_FLAG_UNKNOWN")
 
 
-@dataclass(frozen=True, slots=True)
-class P4Surroundings:
-    """The functions and values that the service needs from its environment."""
-
-    now: Callable[[], float]
-    """Unix time in seconds."""
-    token: str
-    """The bearer token that it requires; empty: none."""
-    claim: Callable[[], None] = lambda: None
-    """Called before each change of a table; raises ControlError if changes are not allowed."""
-
-
 def _call(item: str, op: pb.BatchOperation) -> Callable[..., AsyncIterator[Any]]:
     """Return the RPC that does what an item of a batch does with an operation."""
 
     async def rpc(service: SmartnicP4Service, request: Any, context: Context) -> AsyncIterator[Any]:
-        await require_token(context, service._world.token)
+        await require_token(context, service._token)
         await service._claim(item, context)
         yield service._handlers[item, op](request)
 
@@ -61,11 +48,24 @@ def _call(item: str, op: pb.BatchOperation) -> Callable[..., AsyncIterator[Any]]
 class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     """Rules and counters of one data plane: device 0, pipeline 0."""
 
-    def __init__(self, pipeline: Pipeline, world: P4Surroundings) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        now: Callable[[], float],
+        token: str,
+        claim: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make it.
+
+        Args:  now: returns Unix time in seconds. token: the bearer token that it requires; empty: none. claim: called
+               before each change of a table; raises ControlError if changes are not allowed.
+        """
         self._pipeline = pipeline
-        self._world = world
+        self._now = now
+        self._token = token
+        self._take = claim
         self._metrics = Metrics(lambda: pipeline.counters)
-        self._started = world.now()
+        self._started = now()
         self._flags: set[pb.ServerDebugFlag] = set()
         self._handlers: dict[tuple[str, pb.BatchOperation], Callable[[Any], Any]] = {
             ("table_rule", pb.BOP_INSERT): self._insert,
@@ -83,7 +83,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         }
 
     async def Batch(self, requests: AsyncIterator[pb.BatchRequest], context: Context) -> AsyncIterator[Any]:
-        await require_token(context, self._world.token)
+        await require_token(context, self._token)
         async for request in requests:
             await self._claim(request.WhichOneof("item"), context)
             yield self._batch_item(request)
@@ -106,7 +106,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         if item not in ("table_rule", "table"):
             return
         try:
-            self._world.claim()
+            self._take()
         except ControlError as error:
             log.info("refused %s: %s", context.peer(), error)
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
@@ -190,7 +190,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
 
     def _stats(self, request: pb.PipelineStatsRequest) -> pb.PipelineStatsResponse:
         code = _device_fault(request.dev_id, request.pipeline_id)
-        stats = stats_of(self._metrics.read(), request.filters, self._world.now())
+        stats = stats_of(self._metrics.read(), request.filters, self._now())
         return pb.PipelineStatsResponse(error_code=code, stats=stats)
 
     def _clear_stats(self, request: pb.PipelineStatsRequest) -> pb.PipelineStatsResponse:
@@ -226,7 +226,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
     def _server_status(self, request: pb.ServerStatusRequest) -> pb.ServerStatusResponse:
         status = pb.ServerStatus()
         status.start_time.FromNanoseconds(round(self._started * 1e9))
-        status.up_time.FromNanoseconds(round((self._world.now() - self._started) * 1e9))
+        status.up_time.FromNanoseconds(round((self._now() - self._started) * 1e9))
         return pb.ServerStatusResponse(error_code=pb.EC_OK, status=status)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from ejfat.control.grpc.p4_service import P4Surroundings, SmartnicP4Service
+from ejfat.control.grpc.p4_service import SmartnicP4Service
 from ejfat.control.grpc.serving import start_server
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
@@ -50,7 +50,7 @@ class Client:
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     pipeline = Pipeline()
-    service = SmartnicP4Service(pipeline, P4Surroundings(lambda: 1000.0, "word"))
+    service = SmartnicP4Service(pipeline, lambda: 1000.0, "word")
     server, port = await start_server(
         "127.0.0.1:0", lambda s: pb_grpc.add_SmartnicP4Servicer_to_server(service, s)
     )
