@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from tools.release.build import DistError, build, check, differences, make_tools
+from tools.release.sbom import NAME, bill
 from tools.release.trial import try_all
 
 PROJECT = Path(__file__).parents[2]
@@ -46,6 +47,10 @@ def main() -> int:
             options.directory.mkdir(parents=True, exist_ok=True)
             for file in (built.sdist, built.wheel):
                 say(f"in {shutil.copy2(file, options.directory)}")
+            version = built.wheel.name.split("-")[1]
+            materials = options.directory / f"{NAME}-{version}.cdx.json"
+            materials.write_text(bill(PROJECT, version), encoding="utf-8")
+            say(f"in {materials}")
     except DistError as error:
         print(f"make dist: {error}", file=sys.stderr)
         return 1
