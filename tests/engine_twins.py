@@ -253,6 +253,10 @@ class Twins(Engine):
         what = self._input("stall_port", now, port, stalled)
         self._all(what, lambda _, engine: engine.stall_port(now, port, stalled))
 
+    def forget(self, now: int, ports: Sequence[PortId], directions: Sequence[DirectionId]) -> None:
+        what = self._input("forget", now, ports, directions)
+        self._all(what, lambda _, engine: engine.forget(now, ports, directions))
+
     def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:
         what = self._input("set_switch", now, switch, up)
         self._all(what, lambda _, engine: engine.set_switch(now, switch, up))

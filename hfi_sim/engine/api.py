@@ -2,7 +2,7 @@
 
 Times are whole nanoseconds (`hfi_sim.base.clock`). Everything in an engine happens in one order: by time, and at the
 same instant by sequence number. An input at an instant comes after everything that was due by then. Elements keep
-their numbers; a change concerns one element and does not disturb what is queued at others.
+their numbers, which are never given again; a change concerns one element and does not disturb what is queued at others.
 """
 
 from __future__ import annotations
@@ -71,6 +71,13 @@ class Engine(Protocol):
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         """Make an HFI port keep what arrives, as if the host were busy, or deliver it in order again."""
+        ...
+
+    def forget(self, now: int, ports: Sequence[PortId], directions: Sequence[DirectionId]) -> None:
+        """Let go of HFI ports and of directions that are down for good, and of what they have counted.
+
+        Their numbers are not given again: what still names one of them reaches no other element, and changes nothing.
+        """
         ...
 
     def set_switch(self, now: int, switch: SwitchId, up: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.port_state import PortState
@@ -22,7 +23,7 @@ from hfi_sim.engine.events.outputs import (
 )
 from hfi_sim.engine.events.state import EngineState, Space
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing, PythonRing
-from hfi_sim.engine.link.config import Egress, LinkConfig
+from hfi_sim.engine.link.config import PLAIN_LINK, Egress, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.direction import Direction
 from hfi_sim.engine.link.rule import FaultRule
@@ -34,6 +35,9 @@ from hfi_sim.engine.port_errors import PortError, PortErrors
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
+
+_Number = TypeVar("_Number")
+_Element = TypeVar("_Element")
 
 
 class _IntoSwitch:
@@ -78,6 +82,17 @@ class _Boundary:
         self._outputs.append(Departed(now, self._number, record_of(packet, hops), token))
 
 
+class _Elements(dict[_Number, _Element]):
+    """Elements by number. For what still names one that is gone there is another one, which is nowhere."""
+
+    def __init__(self, gone: Callable[[], _Element]) -> None:
+        super().__init__()
+        self._gone = gone
+
+    def __missing__(self, _: _Number) -> _Element:
+        return self._gone()
+
+
 class PythonEngine(Engine):
     """The elements are Python objects; every event is processed when due, never ahead of time."""
 
@@ -85,9 +100,10 @@ class PythonEngine(Engine):
         """Make an engine without elements. Args: icrc: checks packets that HFI ports receive."""
         self._state = EngineState()
         self._icrc = icrc
-        self._ports: list[EnginePort] = []
+        self._ports: _Elements[PortId, EnginePort] = _Elements(self._gone_port)
         self._switches: list[EngineSwitch] = []
-        self._directions: list[Direction] = []
+        self._directions: _Elements[DirectionId, Direction] = _Elements(self._gone_direction)
+        self._next_port, self._next_direction = PortId(0), DirectionId(0)
         self._switch_of: dict[PortId, SwitchId] = {}
         """Of those ports that are port 0."""
         self._lent: dict[BufferToken, tuple[Space, int]] = {}
@@ -99,9 +115,10 @@ class PythonEngine(Engine):
     # --- elements ------------------------------------------------------------------------------------------
 
     def add_port(self, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters) -> PortId:
-        number = PortId(len(self._ports))
-        self._ports.append(
-            EnginePort(self._state, number, tx, rx, congestion, icrc=self._icrc, lend=self._lend)
+        number = self._next_port
+        self._next_port = PortId(number + 1)
+        self._ports[number] = EnginePort(
+            self._state, number, tx, rx, congestion, icrc=self._icrc, lend=self._lend
         )
         return number
 
@@ -125,7 +142,8 @@ class PythonEngine(Engine):
         counters: tuple[PacketCounters, PacketCounters],
         streams: tuple[tuple[RandomStream, RandomStream], tuple[RandomStream, RandomStream]],
     ) -> DirectionId:
-        first = DirectionId(len(self._directions))
+        first = self._next_direction
+        self._next_direction = DirectionId(first + 2)
         ports = [self._end(end) for end in ends]
         for side in (0, 1):
             source, target = ends[side], ports[1 - side]
@@ -148,8 +166,8 @@ class PythonEngine(Engine):
                 direction.set_egress(0, near.config.egress)
             if isinstance(target, EngineSwitchPort):
                 target.arriving = direction
-            self._directions.append(direction)
-        self._lookahead.changed(self._directions[first:])
+            self._directions[direction.number] = direction
+            self._lookahead.changed((direction,))
         return first
 
     def _end(self, end: End) -> EnginePort | EngineSwitchPort | None:
@@ -177,6 +195,8 @@ class PythonEngine(Engine):
 
     def set_port(self, now: int, port: PortId, config: PortConfig) -> None:
         self.handle_timeout(now)
+        if port not in self._ports:
+            return
         changed = self._ports[port]
         changed.config = config
         if isinstance(changed.leaving, Direction):
@@ -191,13 +211,24 @@ class PythonEngine(Engine):
         if is_open == (switch.port0 is not None):
             return
         switch.port0 = self._ports[port] if is_open else None
-        arriving = [end.arriving for end in switch.ports.values() if end.arriving is not None]
+        ends = (end.arriving for end in switch.ports.values() if end.arriving is not None)
+        arriving = [direction for direction in ends if direction.number in self._directions]
         self._lookahead.changed(arriving)
         for direction in arriving:
             direction.set_visibility(Visibility.MADS if is_open else Visibility.NOTHING)
 
+    def forget(self, now: int, ports: Sequence[PortId], directions: Sequence[DirectionId]) -> None:
+        self.handle_timeout(now)
+        for number in directions:
+            if (direction := self._directions.pop(number, None)) is not None:
+                self._lookahead.forget(direction)
+        for port in ports:
+            self._ports.pop(port, None)
+
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         self.handle_timeout(now)
+        if port not in self._ports:
+            return
         if stalled:
             self._ports[port].stall()
         else:
@@ -222,6 +253,8 @@ class PythonEngine(Engine):
 
     def set_link(self, now: int, direction: DirectionId, config: LinkConfig, up: bool = True) -> None:
         self.handle_timeout(now)
+        if direction not in self._directions:
+            return
         changed = self._directions[direction]
         self._lookahead.changed((changed,))
         changed.configure(now, config, up)
@@ -231,11 +264,15 @@ class PythonEngine(Engine):
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
         self.handle_timeout(now)
+        if direction not in self._directions:
+            return
         self._directions[direction].set_rules(rules)
         self._lookahead.changed((self._directions[direction],))
 
     def observe(self, now: int, direction: DirectionId, on: bool) -> None:
         self.handle_timeout(now)
+        if direction not in self._directions:
+            return
         self._directions[direction].observe(on)
         self._lookahead.changed((self._directions[direction],))
 
@@ -244,6 +281,8 @@ class PythonEngine(Engine):
 
     def attach(self, now: int, direction: DirectionId, ring: CaptureRing, interface: int) -> None:
         self.handle_timeout(now)
+        if direction not in self._directions:
+            return
         self._directions[direction].attach(_own(ring), interface)
 
     def detach(self, now: int, direction: DirectionId, ring: CaptureRing) -> None:
@@ -281,6 +320,27 @@ class PythonEngine(Engine):
 
     def is_holding(self, direction: DirectionId) -> bool:
         return self._directions[direction].is_holding
+
+    def _gone_port(self) -> EnginePort:
+        nowhere = PacketCounters(), PacketCounters(), CongestionCounters()
+        return EnginePort(self._state, PortId(-1), *nowhere, icrc=self._icrc, lend=self._lend)
+
+    def _gone_direction(self) -> Direction:
+        number = DirectionId(-1)
+        gone = Direction(
+            self._state,
+            number,
+            PLAIN_LINK,
+            PacketCounters(),
+            streams=(RandomStream(0), RandomStream(0)),
+            forwards=False,
+            visibility=Visibility.NOTHING,
+            on_stop=lambda _now, _stopped: None,
+            arrives=True,
+        )
+        gone.lead_to(_Boundary(self._state, number, self._lend))
+        gone.configure(0, PLAIN_LINK, False)
+        return gone
 
     def _lend(self, space: Space) -> BufferToken:
         self._tokens += 1
@@ -385,6 +445,12 @@ class Lookahead:
     def changed(self, directions: Iterable[Direction]) -> None:
         """Note directions whose value may have changed."""
         self._changed.update(directions)
+
+    def forget(self, direction: Direction) -> None:
+        """Forget a direction that is gone."""
+        self._changed.discard(direction)
+        self._set(direction, None)
+        self._least = min(self._counts, default=0)
 
     def least(self) -> int:
         """Return the least value, in nanoseconds; 0 if no direction can cause an output."""

@@ -244,10 +244,7 @@ class Fabric:
     # --- taking apart --------------------------------------------------------------------------------------
 
     def disconnect(self, links: Iterable[Link]) -> None:
-        """Take cables away for good: what is on its way there is lost (link_down), and their ports are free again.
-
-        The engine keeps the numbers of what is gone.
-        """
+        """Take cables away for good: what is on its way there is lost (link_down), and their ports are free again."""
         gone = list(links)
         self.set_links(gone, False, by="taken away")
         for link in gone:
@@ -257,6 +254,8 @@ class Fabric:
             _count_generation(link, -1)
             for port in link.ends:
                 port.link = None
+        numbers = [direction.number for link in gone for direction in link.directions]
+        self.driver.engine.forget(self.driver.now, (), numbers)
         self.links = [link for link in self.links if link not in gone]
 
     def remove_nodes(self, names: Iterable[str]) -> None:
@@ -277,6 +276,7 @@ class Fabric:
                 for port in node.ports.values():
                     self.end_management(port)
                     del self._ports[port.number]
+                self.driver.engine.forget(self.driver.now, [port.number for port in node.ports.values()], ())
                 del self.hfis[node.name]
             self._guids.release(node.name)
 

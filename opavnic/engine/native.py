@@ -60,23 +60,25 @@ class NativeEngine(Engine):
         self.send = self._native.send  # type: ignore[method-assign]
         self.inject = self._native.inject  # type: ignore[method-assign]
         self.step = self._native.step  # type: ignore[method-assign]
-        self._ports: list[tuple[PacketCounters, PacketCounters, CongestionCounters]] = []
+        self._ports: dict[PortId, tuple[PacketCounters, PacketCounters, CongestionCounters]] = {}
         self._switches: list[PacketCounters] = []
-        self._directions: list[tuple[PacketCounters, RandomStream, RandomStream]] = []
-        self._flows: list[FlowControl | None] = []
+        self._directions: dict[DirectionId, tuple[PacketCounters, RandomStream, RandomStream]] = {}
+        self._flows: dict[DirectionId, FlowControl] = {}
         self._tallies = _Tallies()
 
     # --- elements ------------------------------------------------------------------------------------------
 
     def add_port(self, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters) -> PortId:
-        self._ports.append((tx, rx, congestion))
-        return PortId(self._native.add_port())
+        number = PortId(self._native.add_port())
+        self._ports[number] = tx, rx, congestion
+        return number
 
     def add_port0(
         self, switch: SwitchId, tx: PacketCounters, rx: PacketCounters, congestion: CongestionCounters
     ) -> PortId:
-        self._ports.append((tx, rx, congestion))
-        return PortId(self._native.add_port0(switch))
+        number = PortId(self._native.add_port0(switch))
+        self._ports[number] = tx, rx, congestion
+        return number
 
     def add_switch(self, counters: PacketCounters) -> SwitchId:
         self._switches.append(counters)
@@ -96,9 +98,11 @@ class NativeEngine(Engine):
             tuple(None if config.flow is None else _flow(config.flow) for config in configs),
             ((there[0].state, there[1].state), (back[0].state, back[1].state)),
         )
-        for here, (faults, jitter) in zip(counters, streams, strict=True):
-            self._directions.append((here, faults, jitter))
-        self._flows += [config.flow for config in configs]
+        for side, (here, (faults, jitter)) in enumerate(zip(counters, streams, strict=True)):
+            number, flow = DirectionId(first + side), configs[side].flow
+            self._directions[number] = here, faults, jitter
+            if flow is not None:
+                self._flows[number] = flow
         return DirectionId(first)
 
     # --- changes -------------------------------------------------------------------------------------------
@@ -118,6 +122,17 @@ class NativeEngine(Engine):
                 "egress": _egress(config.egress),
             },
         )
+
+    def forget(self, now: int, ports: Sequence[PortId], directions: Sequence[DirectionId]) -> None:
+        self._native.handle_timeout(now)
+        self.count()
+        self._native.forget(now, ports, directions)
+        for direction in directions:
+            self._tallies.use(direction, [])
+            self._directions.pop(direction, None)
+            self._flows.pop(direction, None)
+        for port in ports:
+            self._ports.pop(port, None)
 
     def stall_port(self, now: int, port: PortId, stalled: bool) -> None:
         self._native.stall_port(now, port, stalled)
@@ -147,7 +162,9 @@ class NativeEngine(Engine):
         self._native.set_tables(now, switch, lft.entries.tobytes(), lft.groups, groups)
 
     def set_link(self, now: int, direction: DirectionId, config: LinkConfig, up: bool = True) -> None:
-        before = self._flows[direction]
+        if direction not in self._directions:
+            return
+        before = self._flows.get(direction)
         if (config.flow is None) != (before is None):
             raise ValueError("a direction of a link gets credits when it is created, or never")
         self._native.set_link(now, direction, config, up)
@@ -156,6 +173,8 @@ class NativeEngine(Engine):
             self._native.set_flow(now, direction, _flow(config.flow))
 
     def set_rules(self, now: int, direction: DirectionId, rules: Sequence[FaultRule]) -> None:
+        if direction not in self._directions:
+            return
         self._native.handle_timeout(now)  # the old rules act, and are counted, up to now
         self.count()
         slots = self._tallies.use(direction, [rule.tally for rule in rules])
@@ -266,22 +285,23 @@ class NativeEngine(Engine):
         """Add what has been counted since the last time to the counters that elements were given."""
         for counted in self._native.take_counts():
             if counted[0] == "direction":
-                counters, faults, jitter = self._directions[counted[1]]
-                _add(counters, counted[2])
-                if counted[3] is not None:  # from the worker that draws from them
-                    faults.state, jitter.state = counted[3]
+                if (direction := self._directions.get(DirectionId(counted[1]))) is not None:
+                    counters, faults, jitter = direction
+                    _add(counters, counted[2])
+                    if counted[3] is not None:  # from the worker that draws from them
+                        faults.state, jitter.state = counted[3]
             elif counted[0] == "switch":
                 _add(self._switches[counted[1]], counted[2])
-            elif counted[0] == "port":
-                tx, rx, _ = self._ports[counted[1]]
-                _add(tx, counted[2])
-                _add(rx, counted[3])
-            elif counted[0] == "congestion":
-                _add_congestion(self._ports[counted[1]][2], counted[2])
-            else:
-                tally = self._tallies.slots[counted[1]]
-                if tally is not None:
+            elif counted[0] == "tally":
+                if (tally := self._tallies.slots[counted[1]]) is not None:
                     tally.seen, tally.hits = counted[2], counted[3]
+            elif (port := self._ports.get(PortId(counted[1]))) is None:
+                continue
+            elif counted[0] == "port":
+                _add(port[0], counted[2])
+                _add(port[1], counted[3])
+            else:
+                _add_congestion(port[2], counted[2])
 
 
 class _Tallies:

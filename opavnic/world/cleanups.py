@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -12,12 +11,14 @@ from typing import Final, TypeVar
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.base.errors import EndError
+from opavnic.world.silence import LOOK_S, Silence
 
 log = logging.getLogger("opavnic.world")
 
 PATIENCE_S: Final = 10.0
-"""Seconds that one cleanup may take before it is abandoned."""
+"""Seconds that one cleanup may take before it is abandoned; those in which this process does not run do not count."""
 _T = TypeVar("_T")
+_End = Callable[[], Awaitable[object] | object]
 _CANCELLED_S: Final = 1.0
 """Seconds that an abandoned cleanup has to react to its cancellation."""
 
@@ -31,19 +32,22 @@ class Cleanups:
     def __init__(self) -> None:
         self.failed: list[str] = []
         """What failed to stop, and why."""
-        self._stack = contextlib.AsyncExitStack()
+        self._ends: dict[object, tuple[str, _End, float | None]] = {}
+        """The last one ends first."""
 
-    def add(
-        self, what: str, end: Callable[[], Awaitable[object] | object], patience_s: float | None = PATIENCE_S
-    ) -> Callable[[], None]:
+    def add(self, what: str, end: _End, patience_s: float | None = PATIENCE_S) -> Callable[[], None]:
         """Have `end` called when everything ends, unless the returned function is called before.
 
         Args:  what: names it in messages. patience_s: a coroutine that takes longer is given up; None: wait for it,
                because it has a limit of its own.
         """
-        ends = [end]
-        self._stack.push_async_callback(self._end_all, what, ends, patience_s)
-        return ends.clear
+        key = object()
+        self._ends[key] = what, end, patience_s
+
+        def forget() -> None:
+            self._ends.pop(key, None)
+
+        return forget
 
     def group(self, what: str) -> Cleanups:
         """Return cleanups that run at this place in the order, for what comes and goes later."""
@@ -64,19 +68,19 @@ class Cleanups:
         return entered
 
     async def close(self) -> list[str]:
-        """Run every cleanup once; return `failed`."""
-        await self._stack.aclose()
+        """Run every cleanup once; return `failed`. Cancelled, it runs the others all the same."""
+        cancelled: BaseException | None = None
+        while self._ends:
+            _, (what, end, patience_s) = self._ends.popitem()
+            try:
+                await self._end(what, end, patience_s)
+            except BaseException as error:
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
         return self.failed
 
-    async def _end_all(
-        self, what: str, ends: list[Callable[[], Awaitable[object] | object]], patience_s: float | None
-    ) -> None:
-        for end in ends:
-            await self._end(what, end, patience_s)
-
-    async def _end(
-        self, what: str, end: Callable[[], Awaitable[object] | object], patience_s: float | None
-    ) -> None:
+    async def _end(self, what: str, end: _End, patience_s: float | None) -> None:
         try:
             ending = end()
             if inspect.isawaitable(ending):
@@ -92,7 +96,9 @@ async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
     """Wait for a cleanup. Raises what it raises, or EndError if it was abandoned or cancelled."""
     task = asyncio.ensure_future(ending)
     try:
-        await asyncio.wait({task}, timeout=patience_s)
+        silence = Silence(asyncio.get_running_loop().time)
+        while not task.done() and (patience_s is None or silence.look(None) < patience_s):
+            await asyncio.wait({task}, timeout=None if patience_s is None else LOOK_S)
         if not task.done():
             task.cancel()
             task.add_done_callback(_heard)

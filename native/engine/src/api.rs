@@ -5,7 +5,8 @@
 //! nanoseconds. All events of an engine are ordered: by time, then by sequence number. An input comes after all events
 //! that are due by its time.
 //!
-//! Elements are numbered from 0, and numbers are not reused. Methods panic on an unknown number.
+//! Elements are numbered from 0, and numbers are not reused: what still names an element that is gone reaches no other
+//! one, and is lost.
 
 mod bursts;
 mod changes;
@@ -19,6 +20,7 @@ use crate::counters::Drop;
 use crate::events::{Due, Event, Place};
 use crate::link::config::{FlowControl, LinkConfig};
 use crate::link::direction::Direction;
+use crate::numbered::Numbered;
 use crate::outputs::{BufferToken, DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, Packets};
 use crate::port::{Address, Port};
@@ -35,9 +37,9 @@ pub use looking::Counted;
 #[derive(Debug, Default)]
 pub struct Engine {
     state: State,
-    ports: Vec<Port>,
+    ports: Numbered<Port>,
     switches: Vec<Switch>,
-    directions: Vec<Direction>,
+    directions: Numbered<Direction>,
     /// The shortest time in which an inner event can cause a visible one; None: unknown.
     lookahead: Option<u64>,
     /// Whether no host returns credits; None: unknown.

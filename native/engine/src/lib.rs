@@ -14,6 +14,7 @@ pub mod events;
 pub mod forwarding;
 pub mod hash;
 pub mod link;
+pub mod numbered;
 pub mod outputs;
 pub mod packet;
 pub mod port;

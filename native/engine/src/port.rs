@@ -12,6 +12,7 @@ use crate::config::{PortConfig, PortNum, PortState};
 use crate::counters::{Drop, Passing};
 use crate::forwarding::{is_management, lets_pass};
 use crate::link::direction::Direction;
+use crate::numbered::{Gone, Numbered};
 use crate::outputs::{DirectionId, Output, PortId, SwitchId};
 use crate::packet::{Packet, becn, dlid, fecn, slid};
 use crate::port_errors::PortErrors;
@@ -48,6 +49,12 @@ pub struct Port {
     is_stalled: bool,
     waiting: VecDeque<(Burst, Option<SpaceId>, PortNum)>,
     waiting_bytes: usize,
+}
+
+impl Gone for Port {
+    fn gone() -> Self {
+        Port::new(PortId::MAX, None)
+    }
 }
 
 impl Port {
@@ -100,7 +107,7 @@ impl Port {
     #[inline]
     pub fn send(
         &mut self,
-        directions: &mut [Direction],
+        directions: &mut Numbered<Direction>,
         state: &mut State,
         times: &mut [u64],
         packet: Packet,

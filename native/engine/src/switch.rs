@@ -13,6 +13,7 @@ use crate::forwarding::{is_astray, is_management, lets_pass, path_of, sc_leaving
 use crate::hash::FastMap;
 use crate::link::direction::Direction;
 use crate::link::wire::Visibility;
+use crate::numbered::Numbered;
 use crate::outputs::{DirectionId, PortId, SwitchId};
 use crate::packet::{Packet, dlid, entropy, sc};
 use crate::port::Port;
@@ -156,8 +157,8 @@ impl Switch {
     #[inline(always)] // into the loop over arrivals; what port 0 sends comes seldom
     pub fn forward(
         &mut self,
-        ports: &mut [Port],
-        directions: &mut [Direction],
+        ports: &mut Numbered<Port>,
+        directions: &mut Numbered<Direction>,
         state: &mut State,
         (now, in_port): (u64, PortNum),
         mut burst: Burst,
@@ -239,8 +240,8 @@ impl Switch {
 
     fn replicate(
         &mut self,
-        ports: &mut [Port],
-        directions: &mut [Direction],
+        ports: &mut Numbered<Port>,
+        directions: &mut Numbered<Direction>,
         state: &mut State,
         (now, in_port): (u64, PortNum),
         burst: Burst,
@@ -275,7 +276,7 @@ impl Switch {
     #[cold]
     pub fn directed(
         &mut self,
-        directions: &mut [Direction],
+        directions: &mut Numbered<Direction>,
         state: &mut State,
         now: u64,
         port: PortNum,
@@ -296,7 +297,7 @@ impl Switch {
     #[cold]
     fn take(
         &mut self,
-        ports: &mut [Port],
+        ports: &mut Numbered<Port>,
         state: &mut State,
         now: u64,
         in_port: PortNum,
@@ -328,7 +329,7 @@ impl Switch {
     #[inline]
     fn pass_on(
         &mut self,
-        directions: &mut [Direction],
+        directions: &mut Numbered<Direction>,
         state: &mut State,
         (now, in_port): (u64, PortNum),
         port: PortNum,
@@ -366,7 +367,7 @@ impl Switch {
     #[inline]
     fn send(
         &mut self,
-        directions: &mut [Direction],
+        directions: &mut Numbered<Direction>,
         state: &mut State,
         now: u64,
         port: PortNum,

@@ -351,6 +351,13 @@ impl FabricEngine {
         Ok(())
     }
 
+    fn forget(&mut self, py: Python<'_>, now: u64, ports: Vec<u32>, directions: Vec<u32>) -> PyResult<()> {
+        ports.iter().try_for_each(|&port| self.port(port))?;
+        directions.iter().try_for_each(|&direction| self.direction(direction))?;
+        self.change(py, now, |engine, now| engine.forget(now, &ports, &directions));
+        Ok(())
+    }
+
     /// Return the drop reason with which the port refused the data.
     fn send(&mut self, py: Python<'_>, now: u64, port: u32, data: &[u8]) -> PyResult<Option<Py<PyAny>>> {
         self.port(port)?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
+from opavnic.world.silence import LOOK_S, Silence
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")
@@ -66,6 +68,8 @@ class Coordinator(Machine):
         self._is_running = False
         """All machines have been ready once: a machine that leaves from now on may rejoin."""
         self._ready: set[NodeName] = set()
+        self._reports = 0
+        """How often others have told of their shares: a sign that they are at work."""
         self._changed = asyncio.Event()
         self._programs: Programs | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -160,6 +164,7 @@ class Coordinator(Machine):
         if self._programs is None or asker not in self._programs.carried:
             raise ClusterError(f"{asker} has no share of lab {self._model.name}")
         self._programs.reported(asker, body)
+        self._reports += 1
         return {}
 
     @property
@@ -183,16 +188,17 @@ class Coordinator(Machine):
         assert self.placement is not None  # noqa: S101 - the lab has started
         own = str(self.transport.name)
         wanted = {NodeName(name) for name in self.placement.hosts if name != own}
-        try:
-            async with asyncio.timeout(READY_S):
-                while not wanted <= self._ready:
-                    if self._trouble:
-                        raise LabError("; ".join(self._trouble.values()))
-                    self._changed.clear()
+        silence = Silence(asyncio.get_running_loop().time)
+        while not wanted <= self._ready:
+            if self._trouble:
+                raise LabError("; ".join(self._trouble.values()))
+            if silence.look((len(self._ready), self._reports)) > READY_S:
+                missing = ", ".join(sorted(wanted - self._ready))
+                raise LabError(f"not ready, and nothing was heard for {READY_S:g} s: {missing}")
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
                     await self._changed.wait()
-        except TimeoutError:
-            missing = ", ".join(sorted(wanted - self._ready))
-            raise LabError(f"not ready within {READY_S:g} s: {missing}") from None
         self._is_running = True
 
     async def _say_down(self, name: NodeName, reason: str) -> None:

@@ -12,17 +12,19 @@ from typing import IO, Final
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.host_setup import Command, VnicCommand
 from opavnic.lab.hosts.programs import start_program
+from opavnic.lab.ownership.process import processor_ticks
 from opavnic.world.host_backends.backend import HostBackend
+from opavnic.world.silence import LOOK_S, Silence
 
 EXEC_S: Final = 60.0
-"""How long one command of `exec` may take. What is to stay goes into the background."""
+"""How long one command of `exec` may do nothing. What is to stay goes into the background."""
 _LINES_SHOWN: Final = 5
 
 
 async def run_command(host: HostBackend, command: Command, index: int, devices: Path | None) -> None:
     """Run one command of a host to its end; what it leaves in the background runs on.
 
-    Raises:  LabError: it cannot be run, fails or takes longer than EXEC_S.
+    Raises:  LabError: it cannot be run or fails, or does nothing for EXEC_S: prints nothing and takes no processor.
     """
     said = command.run if isinstance(command, VnicCommand) else command
     shown = said if isinstance(said, str) else " ".join(said)
@@ -46,12 +48,14 @@ async def run_command(host: HostBackend, command: Command, index: int, devices: 
             )
         except LabError as error:
             raise LabError(f"{what}: {error}") from error
+        silence = Silence(asyncio.get_running_loop().time)
         try:
-            code = await asyncio.to_thread(process.wait, EXEC_S)
-        except subprocess.TimeoutExpired:
-            raise LabError(
-                f"{what}: not done within {EXEC_S:g} s: end it with & to leave it running"
-            ) from None
+            while (code := await asyncio.to_thread(_code_within, process, LOOK_S)) is None:
+                printed = [os.fstat(stream.fileno()).st_size for stream in (out, err)]
+                if silence.look((printed, processor_ticks(process.pid))) > EXEC_S:
+                    raise LabError(
+                        f"{what}: it waits, and has done nothing for {EXEC_S:g} s: end it with & to leave it running"
+                    )
         finally:
             if process.returncode is None:
                 process.kill()
@@ -59,6 +63,13 @@ async def run_command(host: HostBackend, command: Command, index: int, devices: 
         if code:
             by = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
             raise LabError(f"{what}: {by}{_last_lines(err) or _last_lines(out)}")
+
+
+def _code_within(process: subprocess.Popen[str], seconds: float) -> int | None:
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def _last_lines(stream: IO[str]) -> str:

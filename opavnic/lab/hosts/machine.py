@@ -68,6 +68,8 @@ class LabHosts:
         self.removed = Removed(model.name)
         """What has been removed again."""
         self._model = model
+        self._vesws = model.vesws
+        """The virtual switches that its hosts follow."""
         self._names = tuple(hosts)
         self._directory = directory
         self.journal = journal
@@ -141,9 +143,15 @@ class LabHosts:
 
     def follow(self, model: LabModel) -> None:
         """Let hosts have the interfaces of another lab file, and the journal name them before they are made."""
-        self._model = model
+        before = {vesw.id: vesw for vesw in self._vesws}
+        self._model, self._vesws = model, model.vesws
+        others = {vesw.id for vesw in model.vesws if before.get(vesw.id) != vesw}
         planned = {name: plan_interfaces(model, name) for name in self.hosts}
-        changed = {name: its for name, its in planned.items() if self.hosts[name].differs(its)}
+        changed = {
+            name: its
+            for name, its in planned.items()
+            if self.hosts[name].differs(its) or any(interface.vesw.id in others for interface in its)
+        }
         for name, its in changed.items():
             self._follow(model, name, its)
         entries = [entry for entry in self.journal.netdevs if entry.host not in changed]

@@ -30,6 +30,18 @@ def is_stopped(pid: int) -> bool:
     return bool(fields) and fields[0] == "T"
 
 
+def processor_ticks(pid: int) -> int:
+    """Return how many clock ticks a process has used, with its descendants as far as these are seen; 0: it is gone."""
+    fields = _fields(pid)
+    if not fields:
+        return 0
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        children = []
+    return sum(map(int, fields[11:15])) + sum(processor_ticks(int(child)) for child in children)
+
+
 class WatchedProcess:
     """A process that is looked at now and then: does it work, or sleep?"""
 

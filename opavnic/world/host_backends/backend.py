@@ -45,7 +45,6 @@ class Interface:
     port: str
     """The port that carries it, HFI:PORT."""
     vesw: VeswSection
-    """Its id, name and MTU count; who else is a member does not."""
     vport_num: int
     """Among the vports of that port, from 1."""
     name: str
@@ -150,12 +149,10 @@ class HostBackend:
         return self._asked[key].addresses if key in self._asked else ()
 
     def differs(self, planned: Sequence[Interface]) -> bool:
-        """Return whether `follow` would change something."""
+        """Return whether `follow` would change something, apart from what virtual switches are like."""
 
         def facts(interface: Interface) -> tuple[object, ...]:
-            vesw = interface.vesw
-            its = vesw.id, vesw.name, vesw.mtu
-            return interface.key, its, interface.nth, interface.addresses, interface.link_local
+            return interface.key, interface.vesw.id, interface.nth, interface.addresses, interface.link_local
 
         return [*map(facts, self.interfaces)] != [*map(facts, planned)]
 

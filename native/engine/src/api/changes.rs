@@ -14,6 +14,9 @@ impl Engine {
     /// Give an HFI port, or port 0 of a switch, a new configuration.
     pub fn set_port(&mut self, now: u64, port: PortId, config: PortConfig) {
         self.handle_timeout(now);
+        if !self.ports.has(port) {
+            return; // it is gone
+        }
         let is_open = config.state != PortState::Down;
         let changed = &mut self.ports[port as usize];
         changed.config = config;
@@ -44,6 +47,9 @@ impl Engine {
     /// Stall an HFI port, so that it keeps arriving packets like one with a busy host, or resume it in order.
     pub fn stall_port(&mut self, now: u64, port: PortId, stalled: bool) {
         self.handle_timeout(now);
+        if !self.ports.has(port) {
+            return; // it is gone
+        }
         let port = &mut self.ports[port as usize];
         if stalled {
             port.stall();
@@ -81,6 +87,9 @@ impl Engine {
     /// Give one direction of a link a new configuration; what is on its way there is lost where it goes down.
     pub fn set_link(&mut self, now: u64, direction: DirectionId, config: &LinkConfig) {
         self.handle_timeout(now);
+        if !self.directions.has(direction) {
+            return; // it is gone
+        }
         self.forget_links();
         self.directions[direction as usize].configure(&mut self.state, now, config);
         self.settle(now);
@@ -89,6 +98,9 @@ impl Engine {
     /// Change the credits of one direction of a link; packets that wait or are in transit are kept.
     pub fn set_flow(&mut self, now: u64, direction: DirectionId, flow: &FlowControl) {
         self.handle_timeout(now);
+        if !self.directions.has(direction) {
+            return; // it is gone
+        }
         self.directions[direction as usize].set_flow(&mut self.state, now, flow);
         self.settle(now);
     }
@@ -96,6 +108,9 @@ impl Engine {
     /// Replace the faults of one direction, whose tallies were set before.
     pub fn set_rules(&mut self, now: u64, direction: DirectionId, rules: Vec<FaultRule>) {
         self.handle_timeout(now);
+        if !self.directions.has(direction) {
+            return; // it is gone
+        }
         self.forget_links();
         self.directions[direction as usize].set_rules(rules);
     }
@@ -112,6 +127,9 @@ impl Engine {
     /// Report the packets of one direction, or no more.
     pub fn observe(&mut self, now: u64, direction: DirectionId, on: bool) {
         self.handle_timeout(now);
+        if !self.directions.has(direction) {
+            return; // it is gone
+        }
         self.forget_links();
         self.directions[direction as usize].observe(on);
     }
@@ -119,6 +137,9 @@ impl Engine {
     /// Copy the packets of one direction into a ring, once each; it is `interface` there, a number that the ring has.
     pub fn attach(&mut self, now: u64, direction: DirectionId, ring: Arc<CaptureRing>, interface: u32) {
         self.handle_timeout(now);
+        if !self.directions.has(direction) {
+            return; // it is gone
+        }
         self.forget_links();
         self.directions[direction as usize].attach(ring, interface);
     }
@@ -128,5 +149,13 @@ impl Engine {
         self.handle_timeout(now);
         self.forget_links();
         self.directions[direction as usize].detach(ring);
+    }
+
+    /// Let go of HFI ports and directions whose links have been taken away: they are down for good.
+    pub fn forget(&mut self, now: u64, ports: &[PortId], directions: &[DirectionId]) {
+        self.handle_timeout(now);
+        self.forget_links();
+        directions.iter().for_each(|&direction| self.directions.forget(direction));
+        ports.iter().for_each(|&port| self.ports.forget(port));
     }
 }

@@ -17,6 +17,7 @@ use crate::burst::Burst;
 use crate::config::End;
 use crate::counters::{Drop, Passing};
 use crate::forwarding::SC_MANAGEMENT;
+use crate::numbered::Gone;
 use crate::outputs::{DirectionId, PortId};
 use crate::packet::sc;
 use crate::random::Stream;
@@ -97,6 +98,13 @@ fn here(arrives: bool, config: &LinkConfig) -> LinkConfig {
         }
     } else {
         *config
+    }
+}
+
+impl Gone for Direction {
+    fn gone() -> Self {
+        let down = LinkConfig { up: false, ..LinkConfig::PLAIN };
+        Direction::new(DirectionId::MAX, (End::Boundary, End::Boundary), &down, None, Default::default())
     }
 }
 

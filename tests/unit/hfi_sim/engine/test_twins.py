@@ -32,7 +32,7 @@ class _Forgetful(PythonEngine):
     """Does not count what entered links."""
 
     def count(self) -> None:
-        for direction in self._directions:
+        for direction in self._directions.values():
             direction.counters.in_packets = 0
 
 

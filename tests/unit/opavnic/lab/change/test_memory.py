@@ -17,8 +17,8 @@ vesws:
   - {id: 3, name: red, subnet: 10.8.0.0/16, members: [h1, h3]}
 """
 _WARM_UP = 20
-_OF_AN_ENGINE = 60
-"""Objects that an engine keeps of a host that was added and removed again: it gives each port and link a new number."""
+_MORE = 500
+"""Objects more that may be there afterwards: lists of the last events fill up to their limits."""
 
 
 def objects() -> int:
@@ -46,16 +46,16 @@ async def test_members_that_leave_and_join_leave_nothing_behind(times: int) -> N
         await _leave_and_join(live, _WARM_UP)
         before = objects()
         await _leave_and_join(live, times)
-        assert objects() - before < 1000
+        assert objects() - before < _MORE
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize("times", [10, pytest.param(1000, marks=pytest.mark.long)])
-async def test_hosts_that_come_and_go_leave_only_their_numbers_in_the_engine(times: int) -> None:
+@pytest.mark.parametrize("times", [50, pytest.param(5000, marks=pytest.mark.long)])
+async def test_hosts_that_come_and_go_leave_nothing_behind(times: int) -> None:
     async with lab_in_memory(LAB) as lab:
         live = LivingLab(lab)
         await _add_and_remove(live, _WARM_UP)
         before = objects()
         await _add_and_remove(live, times)
-        assert objects() - before < 1000 + _OF_AN_ENGINE * times
+        assert objects() - before < _MORE
         assert len(lab.world.fabric.hfis) == 4
