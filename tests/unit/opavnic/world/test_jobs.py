@@ -16,7 +16,7 @@ from opavnic.world.jobs import KEPT, MOST, LabJobs, current_job
 from opavnic.world.json_body import json_answer
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_convergence import Silence
+from opavnic.world.silence import Silence
 
 
 class Slow(RunningPart):
