@@ -16,8 +16,9 @@ OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibs
 # the browser in which tests open the web view
 BROWSER := chromium:chromium
 
-# what tests of the hosts' kernels start in hosts; the daemons are unpacked without being installed: none starts here
-HOST_TOOLS := dhclient:isc-dhcp-client udhcpc:udhcpc libusrsctp2
+# what tests of the hosts' kernels start in hosts; the daemons are unpacked without being installed: none starts here.
+# keepalived moves a virtual MAC from host to host (VRRP); as a service it starts only where it has a configuration
+HOST_TOOLS := dhclient:isc-dhcp-client udhcpc:udhcpc libusrsctp2 keepalived:keepalived
 DAEMONS    := build/daemons
 DAEMON_FILES := usr/sbin/dhcpd:isc-dhcp-server usr/sbin/dhcrelay:isc-dhcp-relay
 

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from hfi_sim.base.types import MacAddr
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.base import Merging, Netdev
 from hfi_sim.netdev.tun import leave_offloads
@@ -40,6 +41,8 @@ POLL_S: Final = 0.1
 POLLED: Final = 64
 """Ports that are looked at each time: a poll costs the same in a lab of any size."""
 
+HEARD_S: Final = 0.02
+"""The shortest time between two looks at the sources of frames: their number is up to the hosts."""
 _DRAIN_S: Final = 1e-3
 """In this time a host takes in all that waits for it at other processors, by far."""
 
@@ -48,6 +51,7 @@ class _Given(NamedTuple):
     """What the configuration of a vport was made from."""
 
     forwarding: Forwarding
+    quiet: frozenset[MacAddr] | None
     mtu: int
     passing: bool
     vnics: VnicPort
@@ -89,6 +93,8 @@ class NativeDatapath:
         """The ports of VNICs that have changed."""
         self._unpolled: deque[VnicPort] = deque()
         """Ports that the next polls look at."""
+        self._listens_at = 0.0
+        self._listens: asyncio.TimerHandle | None = None
         self._closed = False
         carrier.start()
         self._steering = Steering(lambda: carrier.mixes, self._drained)
@@ -143,7 +149,7 @@ class NativeDatapath:
             vnics.port.update_flow_control()  # the carrier is silent about it while all VNICs are native
 
     def _give(self, adapter: Adapter, vnics: VnicPort, *, passing: bool) -> None:
-        given = _Given(adapter.forwarding, adapter.netdev.mtu, passing, vnics)
+        given = _Given(adapter.forwarding, adapter.quiet, adapter.netdev.mtu, passing, vnics)
         if self._given.get(adapter) != given:
             self._given[adapter] = given
             snapshot = take_vport(adapter, passing=passing)
@@ -286,6 +292,23 @@ class NativeDatapath:
         if carrier.failure is not None:
             self._loop.remove_reader(carrier.notice_fd)
             self._on_failure(carrier.failure)
+
+        if self._listens is None:
+            self._listens = self._loop.call_at(self._listens_at, self._listen)
+
+    def _listen(self) -> None:
+        """Tell VNICs the sources of frames that they do not know yet."""
+        self._listens = None
+        if self._closed:
+            return
+        heard = self._carrier.take_heard()
+        if not heard:
+            return
+        self._listens_at = self._loop.time() + HEARD_S
+        adapters = {index: adapter for adapter, index in self._index.items()}
+        for index, source in heard:
+            if index in adapters:
+                adapters[index].heard(MacAddr(source))
 
     # --- the end -------------------------------------------------------------------------------------------
 

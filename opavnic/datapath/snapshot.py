@@ -64,6 +64,7 @@ def take_vport(adapter: Adapter, *, passing: bool | None = None) -> _native.Vpor
             sorted(sources.exact),
             [(mask.to_bytes(6, "big"), mac.to_bytes(6, "big")) for mask, mac in sources.masked],
         ),
+        "quiet": None if adapter.quiet is None else list(adapter.quiet),
         "mtu": adapter.netdev.mtu,
         "oper_up": adapter.is_passing if passing is None else passing,
     }

@@ -237,6 +237,8 @@ def _vesw_rows(core: EmCore) -> Iterator[VeswStatus]:
             default_lids=list(vesw.plan.default_lids),
             addresses=len(vesw.entries()),
             left_out=[mac_text(mac) for mac in vesw.table.left_out] if vesw.plan.learns else [],
+            moves=vesw.table.movement.total,
+            held=[mac_text(mac) for mac in vesw.table.movement.held],
         )
 
 

@@ -79,6 +79,10 @@ class VeswStatus(StateModel):
     """Entries of its MAC table."""
     left_out: list[str]
     """MAC addresses for which the table has no room."""
+    moves: int
+    """How often an address has moved from one member to another, since the manager started."""
+    held: list[str]
+    """MAC addresses that have moved too often, and stay where they are for now."""
 
 
 class EmVesws(StateModel):

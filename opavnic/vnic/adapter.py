@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
+from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.types import ETH_MTU_MIN, MacAddr, mac_text
 from hfi_sim.netdev.base import Merging, Netdev
@@ -27,13 +28,14 @@ from opavnic.vnic.encap import Forwarding
 from opavnic.vnic.flow import QUIRK_HASH_SHIFT
 from opavnic.vnic.mac_table import MacTable, SourceFilter
 from opavnic.vnic.receive import Receiver
+from opavnic.vnic.speakers import Speakers
 from opavnic.vnic.transmit import Transmitter
 from vema.agent.vnic import VnicReport
 from vema.attributes.attr_id import Value
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.base.types import ConfigState, EthLinkStatus, TrapOpcode, VportNum
+from vema.base.types import TABLE_REWRITTEN, ConfigState, EthLinkStatus, TrapOpcode, VportNum
 
 log = logging.getLogger("opavnic.vnic.adapter")
 
@@ -85,6 +87,7 @@ class Adapter:
         tx: PacketCounters | None = None,
         rx: PacketCounters | None = None,
         configured: Configured = no_host,
+        clock: Clock | None = None,
     ) -> None:
         """Attach to `netdev`, with power-on defaults.
 
@@ -93,6 +96,8 @@ class Adapter:
                smac_filter: refuse to send from addresses that are not source entries of the MAC table, once it has
                any. name: for the log. tx, rx: counters of the same VNIC before a crash, to be continued.
                configured: called after each configuration with the vport, its virtual switch and the MTU there.
+               clock: report the sources of frames as addresses (see `speakers`), unless there are driver_quirks;
+               without a clock, report the addresses of the netdev only.
         """
         self.vport_num = vport_num
         self.netdev = netdev
@@ -117,7 +122,9 @@ class Adapter:
         self._eth_link_status: int = EthLinkStatus.DOWN
         self._base_mac = _NO_MAC
         self._vesw_id = 0
-        self._addresses = AddressLists(netdev)
+        self._clock = clock
+        learns = clock is not None and not driver_quirks
+        self._addresses = AddressLists(netdev, Speakers() if learns else None)
         self._transmitter = Transmitter(
             netdev,
             port,
@@ -126,6 +133,7 @@ class Adapter:
             Forwarding(self._config, self.mac_table),
             smac_filter=smac_filter and not driver_quirks,
             hash_shift=QUIRK_HASH_SHIFT if driver_quirks else 0,
+            heard=self.heard,
         )
         self._receiver = Receiver(netdev, port, self.counters, self.rx)
         # frames go straight to the transmit and receive halves
@@ -183,6 +191,8 @@ class Adapter:
     @property
     def port_info(self) -> VeswPortInfo:
         """The configuration set by the EM, with the current state."""
+        if self._addresses.sweep(self._time()):
+            self._listen()
         return replace(
             self._config,
             eth_link_status=self._eth_link_status,
@@ -204,11 +214,12 @@ class Adapter:
             # an address chosen by the host stays until the EM sends a base MAC that differs from its last one
             self._base_mac = info.base_mac
             self.netdev.set_address(info.base_mac)
+        self._addresses.base_mac = info.base_mac
         self._transmitter.forwarding = Forwarding(info, self.mac_table)  # before the host may send
         self._set_vesw_id(info.vesw_id)
         self._limit_mtu(info.eth_mtu)
         self._update_state(self.netdev.is_up)
-        self._changed()
+        self._listen()
         self._configured(self.vport_num, info.vesw_id, info.eth_mtu)
 
     def reset(self) -> None:
@@ -234,7 +245,13 @@ class Adapter:
 
     def ucast_macs(self) -> tuple[Sequence[MacAddr], int]:
         """Return the device address, unless it is the base MAC, then the other unicast addresses."""
-        return self._addresses.unicast(self._config.base_mac)
+        return self._addresses.unicast()
+
+    def ucast_macs_read(self) -> None:
+        """Let addresses that have spoken here return to the list; the trap follows the response."""
+        if self._addresses.was_read(self._time()) and self._clock is not None:
+            self._clock.call_soon(self._report, self, TrapOpcode.UCAST_MACS_CHANGED)
+            self._listen()
 
     def mcast_macs(self) -> tuple[Sequence[MacAddr], int]:
         """Return the multicast addresses."""
@@ -254,7 +271,32 @@ class Adapter:
     def _swap_mac_table(self, table: MacTable) -> None:
         self.mac_table = table
         self._transmitter.forwarding = Forwarding(self._config, table)
+        if table.digest != TABLE_REWRITTEN and self._addresses.table_changed(
+            table.dlids, self.forwarding.slid, self._time()
+        ):
+            self._report(self, TrapOpcode.UCAST_MACS_CHANGED)
+        self._listen()
+
+    # --- who speaks here -----------------------------------------------------------------------------------
+
+    @property
+    def quiet(self) -> frozenset[MacAddr] | None:
+        """The sources of which frames need not be passed to `heard`; None: none needs to."""
+        return self._transmitter.quiet
+
+    def heard(self, source: MacAddr) -> None:
+        """Handle a frame that was sent from a source that is not `quiet`."""
+        if self._addresses.heard(source, self._time()):
+            self._report(self, TrapOpcode.UCAST_MACS_CHANGED)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Have the datapath notice other sources than so far."""
+        self._transmitter.quiet = self._addresses.quiet
         self._changed()
+
+    def _time(self) -> float:
+        return 0.0 if self._clock is None else self._clock.time()
 
     def _set_carrier(self, on: bool) -> None:
         self._will_pass(on and not self.netdev.dormant)
@@ -277,6 +319,7 @@ class Adapter:
         """Move to another virtual switch. Source: hfi1_vnic_set_vesw_id(), which ignores that it may fail."""
         reopen = False
         if vesw_id != self._vesw_id:
+            self._addresses.forget_speakers()
             reopen = self.hfi_up
             if reopen:
                 self._bring_down()
@@ -339,9 +382,10 @@ class Adapter:
         if mac[0] & 1 or mac == _NO_MAC:
             return -errno.EADDRNOTAVAIL
         self.netdev.address = mac  # before the trap: an EM that reacts to it must read the new address
-        self._addresses.count_address()
+        self._addresses.count_change()
         log.info("[%s] address %s", self._name, mac_text(mac))
         self._report(self, TrapOpcode.UCAST_MACS_CHANGED)
+        self._listen()
         return 0
 
     def ndo_set_rx_mode(self) -> None:
@@ -351,6 +395,7 @@ class Adapter:
         """
         if self._addresses.unicast_changed():
             self._report(self, TrapOpcode.UCAST_MACS_CHANGED)
+            self._listen()
         if self._addresses.multicast_changed():
             self._report(self, TrapOpcode.MCAST_MACS_CHANGED)
 

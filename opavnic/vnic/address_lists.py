@@ -7,41 +7,56 @@ opa_vnic_query_ucast_macs().
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import Netdev
+from opavnic.vnic.speakers import Speakers
 
 _UINT16: Final = 0xFFFF
+_NO_MAC: Final = MacAddr(bytes(6))
 
 
 class AddressLists:
-    """The address and the address lists of one netdev, as reported by its VNIC."""
+    """The address and the address lists of one netdev, as reported by its VNIC.
 
-    def __init__(self, netdev: Netdev) -> None:
+    With `speakers`, the unicast list also follows what the VNIC sends and what its MAC table says, unlike the driver's.
+    """
+
+    def __init__(self, netdev: Netdev, speakers: Speakers | None = None) -> None:
         self.uc_gen = self.mc_gen = 0
         """Generation counts, 16 bits."""
+        self.base_mac = _NO_MAC
+        """The address that the EM has given."""
         self._netdev = netdev
+        self._speakers = speakers
+        self._uc_before: tuple[MacAddr, ...] = ()
         self._uc_hash = self._mc_hash = 0
 
-    def unicast(self, base_mac: MacAddr) -> tuple[Sequence[MacAddr], int]:
-        """Return the device address, unless it is the base MAC, then the other unicast addresses."""
+    def _own(self) -> tuple[MacAddr, ...]:
         address = self._netdev.address
-        own = () if address == base_mac else (address,)
-        return (*own, *self._netdev.uc_list), self.uc_gen
+        return (*(() if address == self.base_mac else (address,)), *self._netdev.uc_list)
+
+    def unicast(self) -> tuple[Sequence[MacAddr], int]:
+        """Return the device address, unless it is the base MAC, then the other unicast addresses."""
+        own = self._own()
+        return own if self._speakers is None else self._speakers.listed(own), self.uc_gen
 
     def multicast(self) -> tuple[Sequence[MacAddr], int]:
         """Return the multicast addresses."""
         return self._netdev.mc_list, self.mc_gen
 
-    def count_address(self) -> None:
-        """Count a change of the device address."""
+    def count_change(self) -> None:
+        """Count a change of the device address, or of who speaks here."""
         self.uc_gen = self.uc_gen + 1 & _UINT16
 
     def unicast_changed(self) -> bool:
         """Count a reading of the unicast list; return whether it has changed since the last one."""
-        self.uc_gen = self.uc_gen + 1 & _UINT16
+        self.count_change()
+        if self._speakers is not None:
+            known, self._uc_before = self._uc_before, tuple(self._netdev.uc_list)
+            self._speakers.own_changed(known, self._uc_before)
         before, self._uc_hash = self._uc_hash, list_hash(self._netdev.uc_list)
         return before != self._uc_hash
 
@@ -50,6 +65,46 @@ class AddressLists:
         self.mc_gen = self.mc_gen + 1 & _UINT16
         before, self._mc_hash = self._mc_hash, list_hash(self._netdev.mc_list)
         return before != self._mc_hash
+
+    # --- who speaks here -----------------------------------------------------------------------------------
+
+    @property
+    def quiet(self) -> frozenset[MacAddr] | None:
+        """The sources of which frames need not be noticed; None: none needs to."""
+        if self._speakers is None:
+            return None
+        return self._speakers.quiet((*self._own(), self.base_mac))
+
+    def heard(self, source: MacAddr, now: float) -> bool:
+        """Handle a frame that was sent from a source that is not `quiet`; return whether the list has changed."""
+        return self._counted(self._speakers is not None and self._speakers.heard(source, self._own(), now))
+
+    def was_read(self, now: float) -> bool:
+        """Handle that the EM has read the whole unicast list; return whether it has changed after that."""
+        return self._counted(self._speakers is not None and self._speakers.was_read(self._own(), now))
+
+    def table_changed(self, dlids: Mapping[bytes, int], lid: int, now: float) -> bool:
+        """Handle another MAC table; return whether the list has changed."""
+        speakers = self._speakers
+        return self._counted(speakers is not None and speakers.table_changed(dlids, lid, self._own(), now))
+
+    def sweep(self, now: float) -> bool:
+        """Forget sources that have been silent for long; return whether `quiet` may have changed."""
+        if self._speakers is None:
+            return False
+        changed, is_swept = self._speakers.sweep(now)
+        self._counted(changed)
+        return is_swept
+
+    def forget_speakers(self) -> None:
+        """Forget who speaks here: the VNIC has left its virtual switch."""
+        if self._speakers is not None:
+            self._speakers.forget()
+
+    def _counted(self, changed: bool) -> bool:
+        if changed:
+            self.count_change()
+        return changed
 
 
 def list_hash(macs: Sequence[bytes]) -> int:

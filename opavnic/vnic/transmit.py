@@ -5,9 +5,11 @@ Source: the public driver's opa_netdev_start_xmit(), hfi1_netdev_start_xmit(), h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.packet import seal_packet
@@ -33,13 +35,18 @@ class Transmitter:
         *,
         smac_filter: bool,
         hash_shift: int = 0,
+        heard: Callable[[MacAddr], None],
     ) -> None:
         """Send the frames of `netdev` through `port`.
 
         Args:  conservation: counts the frames sent to the port or dropped here. smac_filter: refuse to send from
                addresses that are not source entries of the MAC table, once it has any. hash_shift: low bits of a
-               flow's hash that are left out of its entropy.
+               flow's hash that are left out of its entropy. heard: told of the source of a frame that is sent, unless
+               it is `quiet`.
         """
+        self.quiet: frozenset[MacAddr] | None = None
+        """Sources that `heard` is not told of; None: it is told of none."""
+        self._heard = heard
         self.forwarding = forwarding
         """The configuration snapshot in use."""
         self.smac_filter = smac_filter
@@ -85,6 +92,9 @@ class Transmitter:
             counters.tx_smac_filt += 1
             self._refuse(Drop.VNIC_TX_SMAC, len(frame))
             return
+        quiet = self.quiet
+        if quiet is not None and frame[6:12] not in quiet and not frame[6] & 1:
+            self._heard(MacAddr(frame[6:12]))
         built = forwarding.encap(frame, flow_hash)
         if built is None:
             counters.tx_dlid_zero += 1

@@ -61,6 +61,7 @@ class VnicPort:
         """The VNICs by vport; no MAD removes one that an EM has created."""
         self.vports_made: set[VportNum] = set()
         """All vports ever created here by an EM, including those removed by a crash."""
+        self._clock = clock
         self._driver_quirks = driver_quirks
         self._smac_filter = smac_filter
         self._configured = configured
@@ -123,6 +124,7 @@ class VnicPort:
             tx=self._attached.setdefault(f"{name} tx", PacketCounters()),
             rx=self._attached.setdefault(f"{name} rx", PacketCounters()),
             configured=self._configured,
+            clock=self._clock,
         )
         self.adapters[vport_num] = adapter
         self.vports_made.add(vport_num)

@@ -203,20 +203,25 @@ class Agent:
 
     def _get_ucast_macs(self, vport_num: VportNum, data: bytes) -> Answer:
         vnic = self.vnics.get(vport_num)
-        return _INVALID if vnic is None else self._macs(data, *vnic.ucast_macs())
+        if vnic is None:
+            return _INVALID
+        page = self._macs(data, *vnic.ucast_macs())
+        if page.start + page.num_macs >= page.total:
+            vnic.ucast_macs_read()
+        return MadStatus.OK, page.build()
 
     def _get_mcast_macs(self, vport_num: VportNum, data: bytes) -> Answer:
         vnic = self.vnics.get(vport_num)
-        return _INVALID if vnic is None else self._macs(data, *vnic.mcast_macs())
+        return _INVALID if vnic is None else (MadStatus.OK, self._macs(data, *vnic.mcast_macs()).build())
 
-    def _macs(self, data: bytes, macs: Sequence[MacAddr], gen_count: int) -> Answer:
+    def _macs(self, data: bytes, macs: Sequence[MacAddr], gen_count: int) -> IfaceMacs:
         request = IfaceMacs.parse_request(data)
         wanted = request.num_macs or MAX_MACS
         if not self._driver_quirks:
             wanted = min(wanted, MAX_MACS)
         stretch = tuple(macs[request.start : request.start + wanted])
         total = len(macs) & _UINT16
-        return MadStatus.OK, IfaceMacs(request.start, len(stretch), total, gen_count, stretch).build()
+        return IfaceMacs(request.start, len(stretch), total, gen_count, stretch)
 
     def _set_delete_vesw(self, vport_num: VportNum, data: bytes) -> Answer:
         vnic = self.vnics.get(vport_num)

@@ -51,6 +51,9 @@ class Vnic(Protocol):
         """Return the unicast addresses the netdev listens to, and the generation count of the list."""
         ...
 
+    def ucast_macs_read(self) -> None:
+        """Note that the EM has read that list to its end."""
+
     def mcast_macs(self) -> tuple[Sequence[MacAddr], int]:
         """Return the multicast addresses the netdev listens to, and the generation count of the list."""
         ...

@@ -23,6 +23,8 @@ MAX_VPORTS: Final = 255
 """Vports that a port announces in ClassPortInfo."""
 MAC_TABLE_ENTRIES: Final = 2048
 """Entries of the MAC table of one vport, source entries included."""
+TABLE_REWRITTEN: Final = 1
+"""The digest that our EM gives a MAC table that is being rewritten."""
 SMAC_ENTRIES: Final = 256
 """Entries of the MAC table that may be source entries."""
 

@@ -158,6 +158,7 @@ def _config(index: int, macs: Sequence[tuple[bytes, int]]) -> _native.VportConfi
         "non_vlan_sc_mc": 0,
         "macs": macs,
         "sources": None,
+        "quiet": None,
         "mtu": 1500,
         "oper_up": True,
     }

@@ -37,6 +37,8 @@ pub struct VportConfig {
     pub multicast: Channels,
     /// Addresses that may send; None admits all.
     pub sources: Option<Sources>,
+    /// Sources of frames that Python need not hear of, as `mac_key` reads them, in order; None: it hears of none.
+    pub quiet: Option<Vec<u64>>,
     /// Destination MAC -> DLID, one entry per address: the one that the reference's lookup finds.
     pub macs: FastMap<u64, u32>,
     /// Current MTU of the netdev.

@@ -26,6 +26,9 @@ use vport::Vport;
 /// Packets that wait to be written; with so many, they are written before the next.
 const MANY: usize = 1024;
 
+/// Sources of frames that wait for Python. Of another one, it hears by a later frame.
+const MOST_HEARD: usize = 64;
+
 /// Where received frames go.
 pub trait Host {
     /// Write one frame, with its headers, to the device of `vport`; return false if the device did not take it.
@@ -51,6 +54,8 @@ pub struct Vnics {
     pub icrc: bool,
     /// Merge received segments.
     pub merge: bool,
+    /// Sources of frames that Python is to hear of, as `mac_key` reads them, each with its vport.
+    pub heard: Vec<(u32, u64)>,
     /// By HFI port.
     demuxes: Vec<Demux>,
     /// Packets for hosts, until they are written.
@@ -73,6 +78,7 @@ impl Vnics {
             vports: Vec::new(),
             icrc,
             merge,
+            heard: Vec::new(),
             demuxes: Vec::new(),
             received: Vec::new(),
             frames: 0,
@@ -98,6 +104,7 @@ impl Vnics {
     /// Forget a vport, of which nothing waits to be written, wherever it is named.
     pub fn remove(&mut self, engine: &mut Engine, vport: usize) {
         self.vports[vport] = Vport::default();
+        self.heard.retain(|(other, _)| *other != vport as u32);
         for (demux, port) in self.demuxes.iter_mut().zip(0..) {
             demux.vports.remove(vport as u32);
             if demux.nohandler == Some(vport as u32) {

@@ -248,7 +248,7 @@ impl Carrier {
                 return Err(no_port(port));
             }
             let slot = carrier.vnics.get(vport).ok_or_else(|| no_vport(vport))?;
-            slot.config = config;
+            slot.configure(config);
             slot.port = port;
             carrier.wake_stopped();
             carrier.wait_for_restarted();
@@ -328,6 +328,14 @@ impl Carrier {
 
     fn take_lost(&self, py: Python<'_>) -> Vec<(usize, i32)> {
         py.detach(|| self.shared.lock_all().iter_mut().flat_map(|it| std::mem::take(&mut it.lost)).collect())
+    }
+
+    /// Take the sources of frames that Python is to hear of, each with its vport.
+    fn take_heard(&self, py: Python<'_>) -> Vec<(u32, [u8; 6])> {
+        let take = |carrier: &mut TapCarrier| std::mem::take(&mut carrier.vnics.heard);
+        let heard: Vec<_> = py.detach(|| self.shared.lock_all().iter_mut().flat_map(take).collect());
+        let mac = |key: u64| key.to_le_bytes()[..6].try_into().expect("a key has 6 bytes and more");
+        heard.into_iter().map(|(vport, key)| (vport, mac(key))).collect()
     }
 
     /// Take the frames of vports that have neither a device nor an app.

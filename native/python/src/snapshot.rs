@@ -20,6 +20,7 @@ pub struct VportArgs {
     non_vlan_sc_mc: u8,
     macs: Vec<([u8; 6], u32)>,
     sources: Option<SourceArgs>,
+    quiet: Option<Vec<[u8; 6]>>,
     mtu: usize,
     oper_up: bool,
 }
@@ -42,6 +43,7 @@ impl VportArgs {
             multicast: Channels { by_pcp: self.sc_mc, untagged: self.non_vlan_sc_mc },
             macs,
             sources: self.sources.map(build_sources),
+            quiet: self.quiet.map(sorted_keys),
             mtu: self.mtu,
             oper_up: self.oper_up,
         }
@@ -50,6 +52,12 @@ impl VportArgs {
 
 /// Exact addresses; masks with their addresses.
 type SourceArgs = (Vec<[u8; 6]>, Vec<([u8; 6], [u8; 6])>);
+
+fn sorted_keys(macs: Vec<[u8; 6]>) -> Vec<u64> {
+    let mut keys: Vec<u64> = macs.iter().map(|mac| mac_key(mac)).collect();
+    keys.sort_unstable();
+    keys
+}
 
 fn build_sources((exact, masked): SourceArgs) -> Sources {
     Sources {

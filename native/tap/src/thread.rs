@@ -117,6 +117,7 @@ fn run(shared: &Shared, number: WorkerId, mut alarm: Alarm) -> std::io::Result<(
         }
         let carrier = &mut *guard;
         let had_outputs = !carrier.outbox.is_empty();
+        let had_heard = !carrier.vnics.heard.is_empty();
         let woken = now();
         carrier.pass(woken);
         let mut overrun = false;
@@ -135,7 +136,10 @@ fn run(shared: &Shared, number: WorkerId, mut alarm: Alarm) -> std::io::Result<(
             until => until.unwrap_or(NEVER),
         };
         worker.awaited.store(until, Ordering::Release);
-        if !carrier.lost.is_empty() || (!had_outputs && !carrier.outbox.is_empty()) {
+        if !carrier.lost.is_empty()
+            || (!had_outputs && !carrier.outbox.is_empty())
+            || (!had_heard && !carrier.vnics.heard.is_empty())
+        {
             shared.notice.raise();
         }
         let is_waiting = carrier.is_waiting();

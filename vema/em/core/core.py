@@ -377,6 +377,7 @@ class EmCore:
                 "table-differs", port, vport, text=f"MAC table: digest {vport.digest:#x}, sent again"
             )
         if Effect.ADDRESSES in effect:
+            vport.note_addresses(now)
             self._vesws.table_changed(now, vport.vesw_id)
         if effect & (Effect.RECORD | Effect.ADDRESSES):
             self._log.add(vport.record())

@@ -18,12 +18,12 @@ from vema.em.desired.mac_tables import (
     DIRTY,
     EMPTY,
     NO_TABLE,
-    Address,
     Conflict,
+    MemberAddress,
     MemberTable,
-    Owner,
     VeswTable,
 )
+from vema.em.desired.movement import ABSENT, ASSIGNED, EARLIER, HOLD_S, MOVES, WINDOW_S, Owner
 from vema.em.desired.plan import VeswPlan
 from vema.em.store.persisted import NO_MAC, EventRecord, VportKey, VportRecord
 
@@ -116,6 +116,10 @@ class Vport:
     """Number of consecutive polls that found another digest than was written."""
     unicast: MacList = field(default_factory=MacList)
     multicast: MacList = field(default_factory=MacList)
+    since: Mapping[MacAddr, float] = field(default_factory=dict)
+    """When each of its unicast addresses was first read."""
+    unsettled: frozenset[MacAddr] = frozenset()
+    """Those that no MAC table accounts for yet. They are not recorded, so that after a restart they are new again."""
     base_mac: MacAddr = NO_MAC
     busy: bool = False
     """Whether a request about it is in flight."""
@@ -134,19 +138,28 @@ class Vport:
         return (self.guid, self.num)
 
     def record(self) -> VportRecord:
-        """Return its record, without the layout of a table that is being rewritten."""
+        """Return its record, without the layout of a table that is being rewritten, and unsettled addresses."""
+        unsettled = self.unsettled
         return VportRecord(
             self.guid,
             self.num,
             self.vesw_id,
             self.digest,
             None if self.digest == DIRTY else self.layout,
-            self.unicast.macs,
-            self.unicast.read_gen,
+            tuple(mac for mac in self.unicast.macs if mac not in unsettled)
+            if unsettled
+            else self.unicast.macs,
+            None if unsettled else self.unicast.read_gen,
             self.multicast.macs,
             self.multicast.read_gen,
             self.base_mac,
         )
+
+    def note_addresses(self, now: float) -> None:
+        """Note which unicast addresses are new in the list that has been read."""
+        before, self.since = self.since, {mac: self.since.get(mac, now) for mac in self.unicast.macs}
+        new = {mac for mac in self.since if mac not in before}
+        self.unsettled = frozenset(new | self.unsettled & self.since.keys())
 
     @classmethod
     def of(cls, record: VportRecord) -> Vport:
@@ -158,6 +171,7 @@ class Vport:
             digest=record.digest,
             layout=record.layout,
             unicast=MacList(record.uc_macs, record.uc_gen),
+            since=dict.fromkeys(record.uc_macs, EARLIER),
             multicast=MacList(record.mc_macs, record.mc_gen),
             base_mac=record.base_mac,
         )
@@ -337,35 +351,60 @@ class ManagedVesw:
         return self.table.digest_for(guid) if self.plan.learns else NO_TABLE.digest
 
 
-def member_addresses(vesw: ManagedVesw, ports: Mapping[int, Port]) -> dict[Owner, list[Address]]:
+def member_addresses(vesw: ManagedVesw, ports: Mapping[int, Port]) -> dict[Owner, list[MemberAddress]]:
     """Return the addresses of each member of a virtual switch; its multicast addresses have no owner."""
-    addresses: dict[Owner, list[Address]] = {}
+    addresses: dict[Owner, list[MemberAddress]] = {}
     groups: dict[MacAddr, int] = {}
     for fact in vesw.plan.members:
-        for vport in ports[fact.guid].vports_on(vesw.plan.vesw_id):
-            macs = (vport.base_mac, *vport.unicast.macs)
-            addresses[fact.guid] = [(mac, fact.lid) for mac in macs]
+        port = ports[fact.guid]
+        for vport in port.vports_on(vesw.plan.vesw_id):
+            there = port.in_service
+            addresses[fact.guid] = [
+                MemberAddress(vport.base_mac, fact.lid, ASSIGNED),
+                *(
+                    MemberAddress(mac, fact.lid, vport.since.get(mac, EARLIER) if there else ABSENT)
+                    for mac in vport.unicast.macs
+                ),
+            ]
             groups |= dict.fromkeys(vport.multicast.macs, vesw.plan.mlid)
-    addresses[_NOBODY] = list(groups.items())
+    addresses[_NOBODY] = [MemberAddress(mac, lid) for mac, lid in groups.items()]
     return addresses
 
 
 def table_events(
-    vesw: ManagedVesw, ports: Mapping[int, Port], conflicts: Sequence[Conflict], left_out: Sequence[MacAddr]
+    vesw: ManagedVesw,
+    ports: Mapping[int, Port],
+    conflicts: Sequence[Conflict],
+    held: Sequence[MacAddr],
+    left_out: Sequence[MacAddr],
 ) -> Iterator[EventRecord]:
-    """Yield the events of a MAC table: addresses that two members have, and addresses that do not fit.
+    """Yield the events of a MAC table: addresses that move, or too often, that another member has, that do not fit.
 
-    Args:  conflicts, left_out: the earlier ones, which have already been reported.
+    Args:  conflicts, held, left_out: the earlier ones, which have already been reported.
     """
-    for mac, keeper, other in vesw.table.conflicts:
-        if (mac, keeper, other) in conflicts:
-            continue
-        names = [ports[guid].facts.name for guid in (keeper, other) if guid in ports]
-        text = f"{mac.hex(':')} is at {' and at '.join(names)}; frames go to the first"
-        yield EventRecord("address-conflict", vesw_id=vesw.plan.vesw_id, text=text)
-    if vesw.table.left_out and vesw.table.left_out != left_out:
-        text = f"{len(vesw.table.left_out)} addresses do not fit in the MAC table"
-        yield EventRecord("table-full", vesw_id=vesw.plan.vesw_id, text=text)
+
+    def event(kind: str, text: str) -> EventRecord:
+        return EventRecord(kind, vesw_id=vesw.plan.vesw_id, text=text)
+
+    def name(guid: Owner) -> str:
+        return ports[guid].facts.name if guid in ports else "a port that is gone"
+
+    table = vesw.table
+    for mac, before, now in table.moves:
+        yield event("address-moved", f"{mac.hex(':')} moved from {name(before)} to {name(now)}")
+    for mac in table.movement.held:
+        if mac not in held:
+            text = (
+                f"{mac.hex(':')} has moved {MOVES} times within {WINDOW_S:g} s; for {HOLD_S:g} s it stays at "
+                f"{name(table.owner_of(mac))}, and at other members it is not reached"
+            )
+            yield event("address-flaps", text)
+    for mac, keeper, other in table.conflicts:
+        if (mac, keeper, other) not in conflicts:
+            text = f"{mac.hex(':')} is the address given to {name(keeper)}, which keeps it; {name(other)} has it, too"
+            yield event("address-conflict", text)
+    if table.left_out and table.left_out != left_out:
+        yield event("table-full", f"{len(table.left_out)} addresses do not fit in the MAC table")
 
 
 @dataclass(slots=True)

@@ -198,6 +198,9 @@ class VirtualSwitches:
 
     def settle(self, now: float, vesw: ManagedVesw) -> None:
         """Compute a table whose members are known, or have kept it waiting for too long."""
+        movement = vesw.table.movement
+        if movement.release_at is not None and now >= movement.release_at:
+            self.table_changed(now, vesw.plan.vesw_id)
         since = vesw.dirty_since
         if since is None or (vesw.pending and now < since + SETTLE_S):
             return
@@ -207,11 +210,17 @@ class VirtualSwitches:
             self._turns.wake_at(now + SETTLE_S, -vesw.plan.vesw_id)
             return
         vesw.dirty_since = None
-        before = vesw.table.conflicts, vesw.table.left_out
-        if vesw.table.update(member_addresses(vesw, self._ports)):
+        before = vesw.table.conflicts, movement.held, vesw.table.left_out
+        if vesw.table.update(member_addresses(vesw, self._ports), now):
             self._log.add(SlotsRecord(vesw.plan.vesw_id, tuple(vesw.table.slots())))
         self._log.extend(table_events(vesw, self._ports, *before))
+        if movement.release_at is not None:
+            self._turns.wake_at(movement.release_at, -vesw.plan.vesw_id)
         for guid in vesw.guids:
             port = self._ports[guid]
             for vport in port.vports_on(vesw.plan.vesw_id):
+                unsettled = frozenset(mac for mac in vport.unsettled if movement.heir(mac) == guid)
+                if unsettled != vport.unsettled:
+                    vport.unsettled = unsettled
+                    self._log.add(vport.record())
                 self._turns.mark(port, vport)

@@ -15,13 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple
 
 from hfi_sim.base.types import MacAddr
 from vema.attributes.mac_entries import MAX_SECTION, MacEntry
-from vema.base.types import MAC_TABLE_ENTRIES
+from vema.base.types import MAC_TABLE_ENTRIES, TABLE_REWRITTEN
+from vema.em.desired.movement import ASSIGNED, EARLIER, AddressClaim, Move, Movement, Owner
 
-DIRTY: Final = 1
+DIRTY: Final = TABLE_REWRITTEN
 """The digest of a table that is being rewritten."""
 EMPTY: Final = 0
 """The digest of an empty table, and the key of an empty section."""
@@ -35,12 +36,18 @@ _HOLE: Final = bytes(ENTRY.size)
 _UINT64: Final = (1 << 64) - 1
 _UINT32: Final = (1 << 32) - 1
 
-Owner = int
-"""The member that reported an address: the GUID of its port."""
-Address = tuple[MacAddr, int]
-"""An address and the LID behind it."""
 Conflict = tuple[MacAddr, Owner, Owner]
-"""An address that two members have: the address, the member that keeps it, and the other."""
+"""An address that the EM has given to one member and another reports: the address, that member, the other."""
+
+
+class MemberAddress(NamedTuple):
+    """An address of a member."""
+
+    mac: MacAddr
+    lid: int
+    """The LID behind it."""
+    since: float = EARLIER
+    """When the EM first read it; `ASSIGNED`, `EARLIER`, `ABSENT`."""
 
 
 @lru_cache(maxsize=65536)
@@ -125,6 +132,9 @@ class VeswTable:
         self.left_out: tuple[MacAddr, ...] = ()
         """Addresses without a slot because the table is full; frames to them go to the default ports or the group."""
         self.conflicts: tuple[Conflict, ...] = ()
+        self.moves: tuple[Move, ...] = ()
+        """Addresses that the last update has moved."""
+        self.movement = Movement()
 
     def slots(self) -> list[tuple[Owner, MacAddr]]:
         """Return owner and address of each slot, to be stored; the address of a free slot is zero."""
@@ -142,15 +152,21 @@ class VeswTable:
                 listed.append((at, MacAddr(mac), dlid_sd >> 8, self._owners[at]))
         return listed
 
-    def update(self, members: Mapping[Owner, Iterable[Address]]) -> bool:
-        """Set the addresses of all members, in order of precedence; return whether any table changes."""
-        wanted, conflicts = _wanted(members)
+    def update(self, members: Mapping[Owner, Iterable[MemberAddress]], now: float = 0.0) -> bool:
+        """Set the addresses of all members; return whether any table changes.
+
+        An address of several members belongs to the one that the EM has given it to, or else to the last one to report
+        it, unless it is held (see `movement`). Of those that report it since an earlier run, its owner keeps it.
+        """
+        self.movement.expire(now)
+        wanted = self._wanted(members, now)
         for mac in [mac for mac in self._slot_of if mac not in wanted]:
             at = self._slot_of.pop(mac)
             self._entries[at], self._owners[at] = _HOLE, 0
+            self.movement.forget(mac)
         free = iter(sorted(set(range(MAC_TABLE_ENTRIES)) - set(self._slot_of.values())))
-        left_out = []
-        for mac, (owner, lid) in wanted.items():
+        left_out, moves = [], []
+        for mac, claim in wanted.items():
             at = self._slot_of.get(mac, -1)
             if at < 0:
                 at = next(free, -1)
@@ -159,9 +175,40 @@ class VeswTable:
                     continue
                 self._slot_of[mac] = at
                 self._grow(at + 1)
-            self._entries[at], self._owners[at] = ENTRY.pack(mac, _MASK, lid << 8), owner
-        self.left_out, self.conflicts = tuple(left_out), conflicts
+            elif self._owners[at] != claim.owner:
+                moves.append(Move(mac, self._owners[at], claim.owner))
+                self.movement.moved(mac, now)
+            self._entries[at], self._owners[at] = ENTRY.pack(mac, _MASK, claim.lid << 8), claim.owner
+        self.left_out, self.moves = tuple(left_out), tuple(moves)
         return self._encode()
+
+    def _wanted(
+        self, members: Mapping[Owner, Iterable[MemberAddress]], now: float
+    ) -> dict[MacAddr, AddressClaim]:
+        """Return who is to have each address; note conflicts."""
+        wanted: dict[MacAddr, AddressClaim] = {}
+        contested: dict[MacAddr, list[AddressClaim]] = {}
+        for owner, addresses in members.items():
+            for mac, lid, since in addresses:
+                if not any(mac):
+                    continue
+                claim = AddressClaim(owner, lid, since)
+                first = wanted.setdefault(mac, claim)
+                if first.owner != owner:
+                    contested.setdefault(mac, [first]).append(claim)
+        conflicts = []
+        for mac, claims in contested.items():
+            chosen = self.movement.choose(mac, claims, self.owner_of(mac), now)
+            wanted[mac] = chosen
+            if chosen.since == ASSIGNED:
+                conflicts += [(mac, chosen.owner, claim.owner) for claim in claims if claim is not chosen]
+        self.conflicts = tuple(conflicts)
+        return wanted
+
+    def owner_of(self, mac: MacAddr) -> Owner:
+        """Return the owner of an address; 0: it has no slot."""
+        at = self._slot_of.get(mac)
+        return 0 if at is None else self._owners[at]
 
     def _grow(self, length: int) -> None:
         missing = length - len(self._entries)
@@ -207,18 +254,3 @@ class VeswTable:
             sections.append(section_bytes)
             keys.append(key)
         return MemberTable(tuple(sections), tuple(keys), self.digest_for(owner))
-
-
-def _wanted(
-    members: Mapping[Owner, Iterable[Address]],
-) -> tuple[dict[MacAddr, tuple[Owner, int]], tuple[Conflict, ...]]:
-    wanted: dict[MacAddr, tuple[Owner, int]] = {}
-    conflicts = []
-    for owner, addresses in members.items():
-        for mac, lid in addresses:
-            if not any(mac):
-                continue
-            holder = wanted.setdefault(mac, (owner, lid))
-            if holder[0] != owner:
-                conflicts.append((mac, holder[0], owner))
-    return wanted, tuple(conflicts)

@@ -44,7 +44,7 @@ class VeswPlan:
     section: VeswSection
     learns: bool
     members: tuple[PortFacts, ...]
-    """In the order of the configuration: if two members have the same address, the first one keeps it."""
+    """In the order of the configuration."""
     default_lids: tuple[int, ...]
     """LIDs of the default ports that are on the fabric."""
     mlid: int

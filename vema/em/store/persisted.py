@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hfi_sim.base.types import MacAddr
-from vema.em.desired.mac_tables import Owner
+from vema.em.desired.movement import Owner
 
 NO_MAC: Final = MacAddr(bytes(6))
 

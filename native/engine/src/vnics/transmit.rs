@@ -6,7 +6,7 @@ use wire::flow::flow_hash;
 use wire::frame::{is_tagged, parse};
 use wire::{HeaderWords, MAX_FRAME, VNIC_HEADER, check, seal, sizes};
 
-use super::Vnics;
+use super::{MOST_HEARD, Vnics};
 use crate::api::Engine;
 use crate::counters::Drop;
 use crate::encap::Refusal;
@@ -125,6 +125,13 @@ impl Vnics {
             multicast: padded[0] & 1 != 0,
             tagged: is_tagged(padded),
         };
+        if !matches!(way.refusal, Some(Refusal::State | Refusal::Source))
+            && let Some(source) = slot.news(padded)
+            && self.heard.len() < MOST_HEARD
+            && !self.heard.contains(&(vport as u32, source))
+        {
+            self.heard.push((vport as u32, source));
+        }
         slot.counters.tx_cut += segments.remaining() as u64 - 1;
         while self.transmit_together(uplink, vport, &way, &mut segments) {}
         while let Some(raw_len) = segments.next_len() {

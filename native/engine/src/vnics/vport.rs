@@ -6,12 +6,16 @@ use offload::gro::{Coalescer, Mix};
 use wire::VNIC_HEADER;
 
 use crate::counters::{Drop, Element, Vnic};
-use crate::encap::{Refusal, VportConfig};
+use crate::encap::{Refusal, VportConfig, mac_key};
 use crate::outputs::PortId;
 
-#[derive(Default)]
+/// No source of a frame: more than 48 bits.
+const NO_SOURCE: u64 = u64::MAX;
+
 pub struct Vport {
     pub config: Arc<VportConfig>,
+    /// The last source of a frame that was quiet under this configuration.
+    source: u64,
     /// Its HFI port; None while it has none.
     pub port: Option<PortId>,
     pub counters: Vnic,
@@ -24,7 +28,44 @@ pub struct Vport {
     pub unmerged: bool,
 }
 
+impl Default for Vport {
+    fn default() -> Self {
+        Vport {
+            config: Arc::default(),
+            source: NO_SOURCE,
+            port: None,
+            counters: Vnic::default(),
+            tx_balance: Element::default(),
+            rx_balance: Element::default(),
+            coalescer: Coalescer::default(),
+            in_use: false,
+            unmerged: false,
+        }
+    }
+}
+
 impl Vport {
+    /// Replace the configuration.
+    pub fn configure(&mut self, config: Arc<VportConfig>) {
+        self.config = config;
+        self.source = NO_SOURCE;
+    }
+
+    /// Return the source of this frame if Python is to hear of it.
+    #[inline]
+    pub(super) fn news(&mut self, frame: &[u8]) -> Option<u64> {
+        let source = mac_key(&frame[6..12]);
+        if source == self.source {
+            return None;
+        }
+        let quiet = self.config.quiet.as_ref()?;
+        if quiet.binary_search(&source).is_ok() {
+            self.source = source;
+            return None;
+        }
+        (source & 1 == 0).then_some(source)
+    }
+
     /// Set whether received datagrams are merged. The device must take them (GSO_UDP_L4, Linux 6.2).
     pub fn take_datagrams_merged(&mut self, merged: bool) {
         self.coalescer.datagrams = merged;

@@ -122,6 +122,7 @@ CONFIG: Final[_native.VportConfig] = {
     "non_vlan_sc_mc": 0,
     "macs": [],
     "sources": None,
+    "quiet": None,
     "mtu": 1500,
     "oper_up": True,
 }

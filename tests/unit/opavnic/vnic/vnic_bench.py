@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hfi_sim.base.clock import Clock
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import seal_packet
@@ -50,12 +51,15 @@ def netdev_of(adapter: Adapter) -> MemoryNetdev:
 class VnicBench:
     """One HFI port without its fabric."""
 
-    def __init__(self, *, driver_quirks: bool = False, smac_filter: bool = True) -> None:
+    def __init__(
+        self, *, driver_quirks: bool = False, smac_filter: bool = True, clock: Clock | None = None
+    ) -> None:
         self.demux = VnicDemux(driver_quirks=driver_quirks)
         self.hfi = HfiStub()
         self.reports: list[tuple[int, TrapOpcode]] = []
         self._driver_quirks = driver_quirks
         self._smac_filter = smac_filter
+        self._clock = clock
 
     def add(self, vport_num: int = 1, info: VeswPortInfo | None = None) -> tuple[Adapter, MemoryNetdev]:
         """Add a VNIC; with `info`, configured and opened."""
@@ -68,6 +72,7 @@ class VnicBench:
             report=self._report,
             driver_quirks=self._driver_quirks,
             smac_filter=self._smac_filter,
+            clock=self._clock,
         )
         if info is not None:
             adapter.apply(info)

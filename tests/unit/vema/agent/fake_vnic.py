@@ -29,6 +29,7 @@ class FakeVnic:
         self.table: dict[int, MacEntry] = {}
         self.uc: Sequence[MacAddr] = ()
         self.mc: Sequence[MacAddr] = ()
+        self.reads = 0
         self._report = report
 
     def apply(self, info: VeswPortInfo) -> None:
@@ -50,6 +51,9 @@ class FakeVnic:
 
     def ucast_macs(self) -> tuple[Sequence[MacAddr], int]:
         return self.uc, 7
+
+    def ucast_macs_read(self) -> None:
+        self.reads += 1
 
     def mcast_macs(self) -> tuple[Sequence[MacAddr], int]:
         return self.mc, 9

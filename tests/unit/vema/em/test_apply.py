@@ -145,7 +145,7 @@ async def test_vport_behind_one_that_was_deleted_stays_as_it_is() -> None:
     em.stop()
 
 
-async def test_address_of_two_members_is_an_event_once() -> None:
+async def test_address_that_moves_is_an_event_once() -> None:
     fabric = EmFabric(3)
     em = fabric.em()
     em.start(config())
@@ -153,18 +153,33 @@ async def test_address_of_two_members_is_an_event_once() -> None:
     assert fabric.netdev(1).set_mac(NEW_MAC) == 0
     await asyncio.sleep(20)
     await converged(fabric, em)
-    assert events(em, "address-conflict") == []
+    assert events(em, "address-moved") == []
     assert fabric.netdev(3).set_mac(NEW_MAC) == 0
     await asyncio.sleep(20)
     await converged(fabric, em)
-    said = [f"{NEW_MAC.hex(':')} is at h1:1 and at h3:1; frames go to the first"]
-    assert events(em, "address-conflict") == said
+    said = [f"{NEW_MAC.hex(':')} moved from h1:1 to h3:1"]
+    assert events(em, "address-moved") == said
     assert (
         fabric.netdev(2).set_mac(MacAddr(b"\x02\0\0\0\xee\xee")) == 0
-    )  # the table changes, the conflict does not
+    )  # the table changes, no address moves
     await asyncio.sleep(20)
     await converged(fabric, em)
-    assert events(em, "address-conflict") == said
+    assert events(em, "address-moved") == said
+    em.stop()
+
+
+async def test_address_that_the_manager_has_given_does_not_move_and_is_a_conflict_once() -> None:
+    fabric = EmFabric(3)
+    em = fabric.em()
+    em.start(config())
+    await converged(fabric, em)
+    given = fabric.netdev(1).address
+    assert fabric.netdev(3).set_mac(given) == 0
+    await asyncio.sleep(20)
+    await converged(fabric, em)
+    assert fabric.dlids(2)[given] == fabric.port(1).lid
+    text = f"{given.hex(':')} is the address given to h1:1, which keeps it; h3:1 has it, too"
+    assert events(em, "address-conflict") == [text]
     em.stop()
 
 

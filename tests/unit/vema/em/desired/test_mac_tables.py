@@ -11,15 +11,26 @@ from hypothesis import strategies as st
 from hfi_sim.base.types import MacAddr
 from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.base.types import MAC_TABLE_ENTRIES
-from vema.em.desired.mac_tables import DIRTY, EMPTY, ENTRY, MAX_SECTION, SECTIONS, VeswTable, digest_of, fold
+from vema.em.desired.mac_tables import (
+    DIRTY,
+    EMPTY,
+    ENTRY,
+    MAX_SECTION,
+    SECTIONS,
+    MemberAddress,
+    VeswTable,
+    digest_of,
+    fold,
+)
+from vema.em.desired.movement import ASSIGNED, Move
 
 
 def mac(n: int) -> MacAddr:
     return MacAddr(b"\x02\0" + n.to_bytes(4, "big"))
 
 
-def members(count: int) -> dict[int, list[tuple[MacAddr, int]]]:
-    return {n: [(mac(n), n)] for n in range(1, count + 1)}
+def members(count: int) -> dict[int, list[MemberAddress]]:
+    return {n: [MemberAddress(mac(n), n)] for n in range(1, count + 1)}
 
 
 def contents(table: VeswTable, owner: int) -> dict[bytes, int]:
@@ -34,7 +45,7 @@ def contents(table: VeswTable, owner: int) -> dict[bytes, int]:
 def test_entry_codec_equals_the_attributes() -> None:
     entry = MacEntry(mac(5), b"\xff" * 6, 5 << 8)
     table = VeswTable()
-    table.update({1: [], 5: [(mac(5), 5)]})
+    table.update({1: [], 5: [MemberAddress(mac(5), 5)]})
     assert table.table_for(1).sections[0].startswith(entry.build())
     assert MacEntries(0, 0, (entry,)).build()[8:] == entry.build()
 
@@ -64,7 +75,7 @@ def test_one_new_address_changes_one_section_of_the_others_and_none_of_the_owner
     table.update(members(300))
     before = {owner: table.table_for(owner) for owner in (1, 200, 300)}
     changed = members(300)
-    changed[200].append((mac(9999), 200))
+    changed[200].append(MemberAddress(mac(9999), 200))
     assert table.update(changed)
     assert table.table_for(1).changes(before[1].keys) == [2]
     assert table.table_for(300).changes(before[300].keys) == [2]
@@ -100,11 +111,31 @@ def test_sections_cover_the_table_and_fit_a_mad() -> None:
     assert len(table.left_out) == 5
 
 
-def test_address_of_two_members_goes_to_the_first_and_is_reported() -> None:
+def test_address_of_two_members_goes_to_the_last_one_that_reported_it() -> None:
     table = VeswTable()
-    table.update({1: [(mac(1), 1)], 2: [(mac(1), 2)], 3: []})
+    first, second = MemberAddress(mac(1), 1, since=5.0), MemberAddress(mac(1), 2, since=6.0)
+    table.update({1: [first], 2: [], 3: []}, now=5.0)
+    assert table.update({1: [first], 2: [second], 3: []}, now=6.0)
+    assert [contents(table, owner) for owner in (1, 2, 3)] == [{mac(1): 2}, {}, {mac(1): 2}]
+    assert table.moves == (Move(mac(1), 1, 2),)
+    assert not table.update({1: [first], 2: [second], 3: []}, now=7.0)
+    assert table.moves == ()
+
+
+def test_address_that_the_manager_has_given_stays_and_the_other_is_a_conflict() -> None:
+    table = VeswTable()
+    table.update(
+        {1: [MemberAddress(mac(1), 1, ASSIGNED)], 2: [MemberAddress(mac(1), 2, since=9.0)], 3: []}, now=9.0
+    )
     assert contents(table, 3) == {mac(1): 1}
     assert table.conflicts == ((mac(1), 1, 2),)
+
+
+def test_owner_of_an_earlier_run_keeps_an_address_that_two_members_have_reported_since() -> None:
+    table = VeswTable([(2, mac(1))])
+    table.update({1: [MemberAddress(mac(1), 1)], 2: [MemberAddress(mac(1), 2)], 3: []}, now=0.0)
+    assert contents(table, 3) == {mac(1): 2}
+    assert table.moves == ()
 
 
 def test_digest_of_nothing_is_that_of_a_fresh_agent() -> None:
@@ -122,10 +153,11 @@ def test_fold_never_gives_a_reserved_digest(total: int) -> None:
 def test_digest_depends_on_contents_alone(seed: int, steps: int) -> None:
     rng = random.Random(seed)
     wandering = VeswTable()
-    wanted: dict[int, list[tuple[MacAddr, int]]] = {}
+    wanted: dict[int, list[MemberAddress]] = {}
     for _ in range(steps):
         owners = rng.sample(range(1, 9), rng.randint(0, 8))
-        wanted = {owner: [(mac(rng.randint(1, 400)), owner) for _ in range(40)] for owner in owners}
+        numbers = iter(rng.sample(range(1, 400), 40 * len(owners)))
+        wanted = {owner: [MemberAddress(mac(next(numbers)), owner) for _ in range(40)] for owner in owners}
         wandering.update(wanted)
     fresh = VeswTable()
     fresh.update(wanted)
