@@ -123,6 +123,9 @@ class Netdev(ABC):
         """Whether programs of the host can bind to all addresses that it has, as far as a kernel tells."""
         return True
 
+    def catch_up(self) -> None:  # noqa: B027 - without a kernel there is nothing to catch up with
+        """Take in now what the host has changed already."""
+
     def on_ip_addresses(self, handler: Callable[[], None]) -> None:  # noqa: B027 - without a kernel they never change
         """Call `handler` whenever `ip_addresses` has changed."""
 

@@ -366,7 +366,11 @@ class TapNetdev(Netdev):
 
     def catch_up(self) -> None:
         """Take in now what the kernel has said of the interface already, such as a change that was just asked for."""
-        if self._usable:
+        if not self._usable:
+            return
+        if isinstance(self._watcher, NamespaceWatcher):
+            self._watcher.catch_up()
+        else:
             self._watcher.drain()
 
     def set_max_mtu(self, max_mtu: int) -> None:

@@ -176,6 +176,12 @@ class NamespaceWatcher:
         for ifindex, device in list(self._devices.items()):
             device.heard_tentative(ifindex in self._tentative)
 
+    def catch_up(self) -> None:
+        """Pass on every notification that is waiting, and the address lists if one says that they have changed."""
+        self.drain()
+        if self._lists_due:
+            self._read_lists()
+
     def want_lists(self) -> None:
         """Read the address lists soon: once, however many ask for it."""
         if not self._lists_due and self._devices:

@@ -123,6 +123,7 @@ class Adapter:
         self._base_mac = _NO_MAC
         self._vesw_id = 0
         self._clock = clock
+        self._unheard: set[MacAddr] = set()
         learns = clock is not None and not driver_quirks
         self._addresses = AddressLists(netdev, Speakers() if learns else None)
         self._transmitter = Transmitter(
@@ -213,6 +214,7 @@ class Adapter:
         if info.base_mac != self._base_mac:
             # an address chosen by the host stays until the EM sends a base MAC that differs from its last one
             self._base_mac = info.base_mac
+            self._addresses.leave(self.netdev.address, self._time())
             self.netdev.set_address(info.base_mac)
         self._addresses.base_mac = info.base_mac
         self._transmitter.forwarding = Forwarding(info, self.mac_table)  # before the host may send
@@ -286,6 +288,14 @@ class Adapter:
 
     def heard(self, source: MacAddr) -> None:
         """Handle a frame that was sent from a source that is not `quiet`."""
+        if self._clock is not None and source not in self._unheard:
+            # an address that is new on the host is no news as the source of a frame: take that in first
+            self._unheard.add(source)
+            self.netdev.catch_up()
+            self._clock.call_soon(self._hear, source)
+
+    def _hear(self, source: MacAddr) -> None:
+        self._unheard.discard(source)
         if self._addresses.heard(source, self._time()):
             self._report(self, TrapOpcode.UCAST_MACS_CHANGED)
         self._listen()
@@ -381,8 +391,9 @@ class Adapter:
             return 0
         if mac[0] & 1 or mac == _NO_MAC:
             return -errno.EADDRNOTAVAIL
+        before = self.netdev.address
         self.netdev.address = mac  # before the trap: an EM that reacts to it must read the new address
-        self._addresses.count_change()
+        self._addresses.address_changed(before, self._time())
         log.info("[%s] address %s", self._name, mac_text(mac))
         self._report(self, TrapOpcode.UCAST_MACS_CHANGED)
         self._listen()

@@ -15,6 +15,8 @@ from hfi_sim.netdev.base import Netdev
 from opavnic.vnic.speakers import Speakers
 
 _UINT16: Final = 0xFFFF
+_FORMER_S: Final = 1.0
+"""How long frames from an earlier device address are ignored: a TAP may hand them over late."""
 _NO_MAC: Final = MacAddr(bytes(6))
 
 
@@ -31,7 +33,9 @@ class AddressLists:
         """The address that the EM has given."""
         self._netdev = netdev
         self._speakers = speakers
-        self._uc_before: tuple[MacAddr, ...] = ()
+        self._uc_before: frozenset[MacAddr] = frozenset()
+        self._former: dict[MacAddr, float] = {}
+        """Earlier device addresses, and until when each was it."""
         self._uc_hash = self._mc_hash = 0
 
     def _own(self) -> tuple[MacAddr, ...]:
@@ -48,15 +52,26 @@ class AddressLists:
         return self._netdev.mc_list, self.mc_gen
 
     def count_change(self) -> None:
-        """Count a change of the device address, or of who speaks here."""
+        """Count a change of the list."""
         self.uc_gen = self.uc_gen + 1 & _UINT16
+
+    def address_changed(self, before: MacAddr, now: float) -> None:
+        """Count a change of the device address."""
+        self.count_change()
+        self.leave(before, now)
+        if self._speakers is not None:
+            self._speakers.own_changed({before}.difference(self._own()), ())
+
+    def leave(self, before: MacAddr, now: float) -> None:
+        """Note that the device had this address until now: frames from it may still come."""
+        self._former = {mac: at for mac, at in self._former.items() if now < at + _FORMER_S} | {before: now}
 
     def unicast_changed(self) -> bool:
         """Count a reading of the unicast list; return whether it has changed since the last one."""
         self.count_change()
         if self._speakers is not None:
-            known, self._uc_before = self._uc_before, tuple(self._netdev.uc_list)
-            self._speakers.own_changed(known, self._uc_before)
+            known, self._uc_before = self._uc_before, frozenset(self._netdev.uc_list)
+            self._speakers.own_changed(known.difference(self._own()), self._uc_before - known)
         before, self._uc_hash = self._uc_hash, list_hash(self._netdev.uc_list)
         return before != self._uc_hash
 
@@ -77,7 +92,9 @@ class AddressLists:
 
     def heard(self, source: MacAddr, now: float) -> bool:
         """Handle a frame that was sent from a source that is not `quiet`; return whether the list has changed."""
-        return self._counted(self._speakers is not None and self._speakers.heard(source, self._own(), now))
+        if self._speakers is None or now < self._former.get(source, -_FORMER_S) + _FORMER_S:
+            return False
+        return self._counted(self._speakers.heard(source, self._own(), now))
 
     def was_read(self, now: float) -> bool:
         """Handle that the EM has read the whole unicast list; return whether it has changed after that."""

@@ -144,16 +144,16 @@ class Speakers:
                 changed = True
         return changed
 
-    def own_changed(self, before: Iterable[MacAddr], own: Sequence[MacAddr]) -> None:
+    def own_changed(self, removed: Iterable[MacAddr], added: Iterable[MacAddr]) -> None:
         """Handle a change of what the kernel has the VNIC listen to.
 
         An address that is new there, and elsewhere by the MAC table, has to speak first.
         """
-        for mac in set(before).difference(own):
+        for mac in removed:
             for known in (self._spoken, self._gone, self._claimed):
                 known.pop(mac, None)
             self._noticed.discard(mac)
-        for mac in set(own).difference(before, self._gone, self._claimed, self._spoken):
+        for mac in set(added).difference(self._gone, self._claimed, self._spoken):
             if to := self._elsewhere(mac):
                 self._gone[mac] = _Gone(to, is_read=True)
 

@@ -65,7 +65,7 @@ def test_address_that_the_host_gives_up_is_forgotten() -> None:
     speakers = Speakers()
     speakers.heard(SHARED, [SHARED], 0.0)
     speakers.heard(GUEST, [SHARED], 0.0)
-    speakers.own_changed([SHARED, GUEST], [])
+    speakers.own_changed([SHARED, GUEST], ())
     assert speakers.listed([]) == []
 
 
@@ -100,13 +100,15 @@ def test_claim_that_the_table_does_not_follow_is_repeated_with_the_next_frame_af
 
 
 def test_vnic_reports_the_source_of_a_frame_with_one_trap_and_its_own_address_with_none() -> None:
-    bench = VnicBench(clock=ManualClock())
+    clock = ManualClock()
+    bench = VnicBench(clock=clock)
     adapter, netdev = bench.add(1, config())
     assert netdev.transmit(eth(source=netdev.address))
     assert bench.reports == []
     before = adapter.port_info.uc_macs_gen_count
     for _ in range(3):
         assert netdev.transmit(eth(source=GUEST))
+    clock.advance()
     assert bench.reports == [(1, TrapOpcode.UCAST_MACS_CHANGED)]
     assert list(adapter.ucast_macs()[0]) == [GUEST]
     assert adapter.port_info.uc_macs_gen_count == before + 1
