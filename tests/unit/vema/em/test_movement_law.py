@@ -284,6 +284,11 @@ def play(seed: int, steps: int = 60) -> None:
         law.teardown()
 
 
+def play_all(seeds: int) -> None:
+    for seed in range(seeds):
+        play(seed)
+
+
 ACTIONS = [
     *("speak",) * 5, "flap", "flap", "answer", "answer", "held", "listen", "listen", "stop", "restart", "fail over",
     "wait", "wait", "check", "check", "check",
@@ -333,5 +338,4 @@ def test_sabotage_turns_the_law_red(name: str, monkeypatch: pytest.MonkeyPatch) 
     of, attribute, value = SABOTAGES[name]
     monkeypatch.setattr(of, attribute, value if callable(value) else ignored(value))
     with pytest.raises(AssertionError):
-        for seed in range(60):
-            play(seed)
+        play_all(60)
