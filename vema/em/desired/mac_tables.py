@@ -185,7 +185,7 @@ class VeswTable:
     def _wanted(
         self, members: Mapping[Owner, Iterable[MemberAddress]], now: float
     ) -> dict[MacAddr, AddressClaim]:
-        """Return who is to have each address; note conflicts."""
+        """Return the member of each address; note conflicts."""
         wanted: dict[MacAddr, AddressClaim] = {}
         contested: dict[MacAddr, list[AddressClaim]] = {}
         for owner, addresses in members.items():
