@@ -328,7 +328,7 @@ class Lanes:
 
     def arrived(self, packet: bytes) -> Space:
         """Return the room that the first packet on the wire occupies now that it has arrived."""
-        self._arrivals += 1
+        self._arrivals = self._arrivals % 0xFFFFFFFF + 1
         return _BufferSpace(self, self._vls_on_wire.popleft(), len(packet), self._arrivals)
 
     def lose(self, packet: bytes) -> None:

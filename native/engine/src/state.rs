@@ -39,7 +39,7 @@ struct Space {
     credit: Credit,
     holders: u32,
     /// Which one of those that have arrived where it is.
-    packet: u64,
+    packet: u32,
 }
 
 /// Room that a host no longer needs.
@@ -146,7 +146,7 @@ impl Default for State {
 
 impl State {
     /// Return the room of a packet that has arrived, with one holder.
-    pub fn occupy(&mut self, credit: Credit, packet: u64) -> SpaceId {
+    pub fn occupy(&mut self, credit: Credit, packet: u32) -> SpaceId {
         let space = Space { credit, holders: 1, packet };
         if let Some(id) = self.free_spaces.pop() {
             self.spaces[id.index()] = space;
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Return the credit that goes back once room is released, and the packet in it where it has several holders; 0: one.
-    pub fn room_of(&self, space: SpaceId) -> (Credit, u64) {
+    pub fn room_of(&self, space: SpaceId) -> (Credit, u32) {
         let Space { credit, holders, packet } = self.spaces[space.index()];
         (credit, if holders > 1 { packet } else { 0 })
     }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 /// Credits and waiting bytes of each VL; packets marked with FECN.
-pub type LaneStatus = (Vec<u64>, Vec<u64>, Vec<u64>, u64, Vec<bool>, Vec<(u8, u32, u8, u64, u64)>);
+pub type LaneStatus = (Vec<u64>, Vec<u64>, Vec<u64>, u64, Vec<bool>, Vec<(u8, u32, u8, u32, u64)>);
 /// Packets, bytes, nanoseconds waited, discards, overflows, FECN and BECN of one VL.
 pub type VlRow = (u64, u64, u64, u64, u64, u64, u64);
 /// Multicast, FECN, BECN, errors and recent errors of one direction.

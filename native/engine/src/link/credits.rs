@@ -44,7 +44,7 @@ pub struct LanesStatus {
     pub blocked: Vec<bool>,
     /// What waits here and holds room elsewhere meanwhile: own VL, direction and VL of that room, packet, bytes; in order.
     /// The packet is how many had arrived there with it, where copies of it hold its room as well; 0: all others together.
-    pub held: Vec<(u8, DirectionId, u8, u64, u64)>,
+    pub held: Vec<(u8, DirectionId, u8, u32, u64)>,
 }
 
 #[derive(Debug)]
@@ -94,7 +94,8 @@ pub struct Lanes {
     /// The sequence number of the event at which the wire is free; 0: no event.
     wire_event: u64,
     fecn_marked: u64,
-    arrivals: u64,
+    /// How many packets have arrived, never 0 after the first.
+    arrivals: u32,
     /// The head-of-queue lifetime of each VL in nanoseconds, 0: none; None: no VL has one.
     hoq_lives: Option<Box<[u64; MAX_VLS]>>,
     /// The sequence number of the event at which a first packet may have been waiting for too long; 0: no event.
@@ -214,7 +215,7 @@ impl Lanes {
     }
 
     pub fn status(&self, state: &State) -> LanesStatus {
-        let mut held = BTreeMap::<(u8, DirectionId, u8, u64), u64>::new();
+        let mut held = BTreeMap::<(u8, DirectionId, u8, u32), u64>::new();
         for (vl, lane) in self.lanes.iter().enumerate() {
             for space in lane.queue.iter().filter_map(|waiting| waiting.space) {
                 let (credit, packet) = state.room_of(space);
@@ -311,7 +312,7 @@ impl Lanes {
         }
         lane.queued += waiting.burst.packet.len() as u64;
         lane.queue.push_back(waiting);
-        if is_first {
+        if is_first && self.hoq_lives.is_some() {
             self.watch_heads(state, now);
         }
         if self.arbiter.is_some() {
@@ -347,6 +348,7 @@ impl Lanes {
     }
 
     /// Schedule the end of the first lifetime, unless an event is due by then.
+    #[cold]
     fn watch_heads(&mut self, state: &mut State, now: u64) {
         let Some(lives) = &self.hoq_lives else { return };
         let waits = |(lane, life): (&Lane, &u64)| {
@@ -430,7 +432,7 @@ impl Lanes {
     #[inline]
     pub fn arrived(&mut self, state: &mut State, len: usize) -> SpaceId {
         let credit = self.credit(len);
-        self.arrivals += 1;
+        self.arrivals = self.arrivals.wrapping_add(1).max(1);
         state.occupy(credit, self.arrivals)
     }
 
