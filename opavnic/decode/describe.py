@@ -39,6 +39,13 @@ class DescribedField:
     """A number, or hex digits where the field is a string of bytes."""
     meaning: str
 
+    @property
+    def text(self) -> str:
+        """Its value as people read it: numbers from 10 on in hex."""
+        if isinstance(self.value, str):
+            return self.value
+        return str(self.value) if self.value < 10 else f"{self.value:#x}"
+
 
 class MadPart(NamedTuple):
     """A part of a MAD behind its header."""

@@ -76,7 +76,7 @@ def fields_html(packet: bytes) -> str:
     except WireError as error:
         return f"<p>{xml_text(str(error))}</p>"
     heads = ("header", "where", "field", "value", "meaning")
-    rows = [(found.layer, found.where, found.name, str(found.value), found.meaning) for found in fields]
+    rows = [(found.layer, found.where, found.name, found.text, found.meaning) for found in fields]
     if l4_of(packet) == L4.ETHERNET:
         decided = (DECIDED.get(found.name, "") for found in fields)
         return table(
@@ -155,7 +155,7 @@ def header_svg(fields: Sequence[DescribedField]) -> str:
     for index, (word, low, high, found) in enumerate(rows):
         x, y = _LEFT + (_BITS - 1 - high) * step, _TOP + _ROW * words.index(word)
         wide = (high - low + 1) * step
-        value = f"{found.value:#x}" if isinstance(found.value, int) else str(found.value)
+        value = found.text
         parts.append(
             f"<g><title>{xml_text(f'{found.name} = {value}, {found.where}: {found.meaning}')}</title>"
             f'<rect x="{x:.1f}" y="{y}" width="{wide:.1f}" height="{_ROW - 6}" fill="{_FILL[index % len(_FILL)]}" '

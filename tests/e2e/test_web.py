@@ -212,6 +212,15 @@ def test_colours_that_a_person_chooses_are_those_of_the_next_page_too(page: Page
     page.wait_for_function("document.cookie.includes('opavnic-colours=system')")
 
 
+def test_flows_are_coloured_by_use_or_by_rate_as_the_legend_says(page: Page) -> None:
+    legend = page.get_by_role("note", name="Legend")
+    legend.get_by_text("75% and more").wait_for()
+    page.get_by_label("Flows are coloured").click()
+    page.get_by_role("option", name="by bit/s").click()
+    legend.get_by_text("10G and more").wait_for()
+    assert legend.get_by_text("75% and more").count() == 0
+
+
 def test_node_that_is_clicked_is_chosen(page: Page) -> None:
     page.get_by_test_id("fabric").locator("text", has_text="h2").first.click(force=True)
     page.get_by_role("region", name="What is chosen").get_by_text("h2", exact=True).wait_for()

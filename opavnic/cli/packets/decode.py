@@ -260,12 +260,7 @@ def _rows(described: Description) -> Iterator[tuple[str, ...]]:
     for line in described.fields:
         shown = line.layer if line.layer != layer else ""
         layer = line.layer
-        value = line.value if isinstance(line.value, str) else _number(line.value)
-        yield shown, line.where, line.name, value, line.meaning
-
-
-def _number(value: int) -> str:
-    return str(value) if value < 10 else f"{value:#x}"
+        yield shown, line.where, line.name, line.text, line.meaning
 
 
 def _finish(origin: str, results: list[tuple[SourcePacket, Description]], cut_off: WireError | None) -> None:

@@ -17,10 +17,11 @@ from opavnic.web.pages.part import redraw
 from opavnic.web.pages.side import Side
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.fabric_chart import SIGNS, HopView, fabric_chart, hops_of
-from opavnic.web.scene.fold import LEVELS, folded, home_of
+from opavnic.web.scene.fold import RATES, USES, folded, home_of
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 ALL: Final = "all virtual switches"
+BY_USE, BY_RATE = "by use of the link", "by bit/s"
 _ANSWERED_S: Final = 0.05
 """What is said of a chosen host is on its way to the browser first: drawing its neighbours takes longer."""
 _SMALLEST, _LARGEST = 0.25, 4.0
@@ -37,14 +38,14 @@ _TELL_SCALE: Final = (
 """Has the browser say how much larger or smaller than on a laptop nodes and print are to be: this side draws them."""
 
 
-def _legend() -> None:
+def _legend(by_use: bool = True) -> None:
     """Say what the lines and signs of the drawing mean."""
     with ui.row().classes("legend").props('role=note aria-label="Legend"'):
-        for level in LEVELS:
+        for level in USES if by_use else RATES:
             with ui.row():
                 ui.element("span").style(f"width:24px;height:{level.width}px;background:{level.colour}")
                 ui.label(level.text)
-        ui.label("bit/s, by direction")
+        ui.label("of the link's rate, by direction" if by_use else "bit/s, by direction")
         for sign, meaning in SIGNS:
             ui.label(f"{sign} {meaning}")
 
@@ -75,7 +76,8 @@ class FabricPage:
                 self._chart.classes("fabric").props(
                     'role=img data-testid="fabric" aria-label="Drawing of the fabric"'
                 )
-                _legend()
+                self._legend = ui.refreshable(_legend)
+                self._legend()
             self._side = Side(self._set, self._remove, self._unfold)
         self._drawn: dict[str, Any] = {}
         self._scale = 1.0
@@ -91,6 +93,9 @@ class FabricPage:
             )
             self._vesw = ui.select([ALL], value=ALL, label="Virtual switch", on_change=self._redraw)
             self._vesw.classes("middle")
+            self._colours = ui.select(
+                [BY_USE, BY_RATE], value=BY_USE, label="Flows are coloured", on_change=self._recolour
+            )
             self._from = ui.select([], label="Path from", with_input=True)
             self._to = ui.select([], label="to", with_input=True)
             ui.button("Show path", on_click=self._show_path).props("flat")
@@ -126,11 +131,15 @@ class FabricPage:
         if self._view is None:
             return
         vesw = None if self._vesw.value in (None, ALL) else self._vesw.value
-        drawn = fabric_chart(self._view, vesw, self._path, self._scale)
+        drawn = fabric_chart(self._view, vesw, self._path, self._scale, by_use=self._colours.value == BY_USE)
         if drawn != self._drawn:
             self._drawn = drawn
             self._chart.props["aria-label"] = drawn["aria"]["label"]["description"]
             redraw(self._chart, drawn)
+
+    def _recolour(self) -> None:
+        self._legend.refresh(self._colours.value == BY_USE)
+        self._redraw()
 
     def _rescale(self, event: GenericEventArguments) -> None:
         self._scale = min(max(float(event.args), _SMALLEST), _LARGEST)

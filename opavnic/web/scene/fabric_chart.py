@@ -15,7 +15,7 @@ from hfi_sim.base.quantities import rounded_rate
 from hfi_sim.base.text import counted
 from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.charts import TOOLTIP, plain
-from opavnic.web.scene.fold import GROUP, IDLE, about, level_of
+from opavnic.web.scene.fold import GROUP, IDLE, Level, about, level_of
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 DOWN, FAULTY, PATH = "#c0392b", "#9450b4", "#00a38d"
@@ -89,12 +89,18 @@ def _lanes_text(hop: DirectionStatus) -> str:
 
 
 def fabric_chart(
-    seen: Scene, vesw: str | None = None, path: Sequence[HopView] = (), scale: float = 1.0
+    seen: Scene,
+    vesw: str | None = None,
+    path: Sequence[HopView] = (),
+    scale: float = 1.0,
+    *,
+    by_use: bool = True,
 ) -> dict[str, Any]:
     """Return the drawing of a fabric.
 
     Args:  vesw: what is not on this virtual switch is drawn faintly. path: the hops whose links glow, and whose queues
            and credits are said where the pointer is. scale: how much larger nodes and print are on a large screen.
+           by_use: flows are coloured by how much they use of their link, otherwise by bits a second.
     """
     colours = vesw_colours(seen)
     return {
@@ -127,7 +133,7 @@ def fabric_chart(
                 },
                 "emphasis": {"label": {"show": True}, "scale": False},
                 "data": [_node(node, vesw, colours, scale) for node in seen.nodes],
-                "links": _links(seen.links, hops_by_nodes(path), scale),
+                "links": _links(seen.links, hops_by_nodes(path), scale, by_use),
             }
         ],
     }
@@ -220,7 +226,7 @@ def _short(name: str) -> str:
 
 
 def _links(
-    links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[str]], scale: float
+    links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[str]], scale: float, by_use: bool
 ) -> list[dict[str, Any]]:
     flows = [bits for link in links for bits in (link.bits_forth, link.bits_back)]
     named = max(int(_RATES_SHOWN * min(scale, 1.0)), 1)
@@ -242,7 +248,10 @@ def _links(
         ):
             if level_of(bits) is not IDLE:
                 full = bits > _FULL_LOAD * rate_bps
-                row = _arrow(source, target, bits, link, full=full, named=bits >= shown_from, scale=scale)
+                level = level_of(bits, rate_bps if by_use else None)
+                row = _arrow(
+                    source, target, bits, link, level, full=full, named=bits >= shown_from, scale=scale
+                )
                 row["lineStyle"] |= glow | {"curveness": _BEND + way * bend}
                 rows.append(row | said)
     return rows
@@ -272,10 +281,17 @@ def _line(link: LinkView, bend: float, glow: Mapping[str, Any]) -> dict[str, Any
 
 
 def _arrow(
-    source: str, target: str, bits: float, link: LinkView, *, full: bool, named: bool, scale: float
+    source: str,
+    target: str,
+    bits: float,
+    link: LinkView,
+    level: Level,
+    *,
+    full: bool,
+    named: bool,
+    scale: float,
 ) -> dict[str, Any]:
     """Return what flows on a cable in one direction."""
-    level = level_of(bits)
     return {
         "source": source,
         "target": target,
@@ -295,7 +311,7 @@ def colour(link: LinkView) -> str:
 
 
 def _glance(link: LinkView) -> list[str]:
-    """Return what the pointer shows of a link: about how fast it is, not all of `link_lines` (`levels.about`)."""
+    """Return what the pointer shows of a link: about how fast it is, not all of `link_lines` (`about`)."""
     return [
         f"{link.name}  {link.rate_text}  {link.state}",
         f"{link.a} -> {link.b}: {about(link.bits_forth) or 'idle'}",

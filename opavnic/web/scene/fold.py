@@ -112,31 +112,57 @@ def _all(numbers: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
 class Level:
     """Rates that are drawn alike."""
 
-    below_bps: float
-    """The rates are below this, and not below that of the level before."""
+    below: float
+    """The rates, or their shares of a link's, are below this, and not below that of the level before."""
     text: str
     colour: str
     width: float
     """Pixels."""
 
 
-LEVELS: Final = (
-    Level(1e3, "idle", "#8a97a5", 1.5),
-    Level(1e6, "below 1M", "#5f93bb", 2.0),
-    Level(1e7, "1M to 10M", "#3f8fca", 2.5),
-    Level(1e8, "10M to 100M", "#1f6fb2", 3.5),
-    Level(1e9, "100M to 1G", "#b8860b", 4.5),
-    Level(1e10, "1G to 10G", "#d9650f", 6.0),
-    Level(math.inf, "10G and more", "#c03a00", 8.0),
+IDLE_BPS: Final = 1e3
+IDLE: Final = Level(IDLE_BPS, "idle", "#8a97a5", 1.5)
+_LOOKS: Final = (
+    ("#5f93bb", 2.0),
+    ("#3f8fca", 2.5),
+    ("#1f6fb2", 3.5),
+    ("#b8860b", 4.5),
+    ("#d9650f", 6.0),
+    ("#c03a00", 8.0),
 )
-"""Bits a second. Colours go from blue to orange, which those who see no red or no green tell apart; each is wider than
-the one before."""
-IDLE: Final = LEVELS[0]
+"""Colours from blue to orange, which those who see no red or no green tell apart; each is wider than the one before."""
 
 
-def level_of(bps: float) -> Level:
-    """Return the level of a rate in bits a second."""
-    return next(level for level in LEVELS if bps < level.below_bps)
+def _levels(*limits: tuple[float, str]) -> tuple[Level, ...]:
+    return IDLE, *(Level(*limit, *look) for limit, look in zip(limits, _LOOKS, strict=True))
+
+
+USES: Final = _levels(
+    (0.01, "below 1%"),
+    (0.1, "1% to 10%"),
+    (0.25, "10% to 25%"),
+    (0.5, "25% to 50%"),
+    (0.75, "50% to 75%"),
+    (math.inf, "75% and more"),
+)
+"""By the share of a link's rate."""
+RATES: Final = _levels(
+    (1e6, "below 1M"),
+    (1e7, "1M to 10M"),
+    (1e8, "10M to 100M"),
+    (1e9, "100M to 1G"),
+    (1e10, "1G to 10G"),
+    (math.inf, "10G and more"),
+)
+"""By bits a second."""
+
+
+def level_of(bps: float, rate_bps: float | None = None) -> Level:
+    """Return the level of a flow. Args: rate_bps: of the link of whose use it is the level; None: by bits a second."""
+    if bps < IDLE_BPS:
+        return IDLE
+    value, levels = (bps, RATES) if rate_bps is None else (bps / max(rate_bps, 1.0), USES)
+    return next(level for level in levels[1:] if value < level.below)
 
 
 def about(bps: float) -> str:
@@ -144,7 +170,7 @@ def about(bps: float) -> str:
 
     A drawing is sent and drawn anew, whole, when it changes, and no flow is quite as fast as it was a second before.
     """
-    if bps < IDLE.below_bps:
+    if bps < IDLE_BPS:
         return ""
     power = math.floor(math.log10(bps))
     mantissa = bps / 10**power

@@ -21,7 +21,7 @@ from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.fabric_chart import DOWN, PATH, HopView, busiest, colour, described, fabric_chart
-from opavnic.web.scene.fold import GROUP, LEVELS, about, folded, level_of
+from opavnic.web.scene.fold import GROUP, IDLE, RATES, USES, about, folded, level_of
 from opavnic.web.scene.scene import Drawing, Scene, elsewhere_text, scene
 
 LAB = """
@@ -165,8 +165,29 @@ async def test_what_is_wrong_is_said_by_a_sign_too(directory: LabDir) -> None:
 def test_rates_are_said_to_one_two_or_five_and_each_is_on_one_level() -> None:
     said = [about(bits) for bits in (0, 999, 1e3, 2.4e9, 4.9e9, 9.9e10, 1e13)]
     assert said == ["", "", "1k", "2G", "5G", "100G", "10T"]
-    assert [level_of(level.below_bps / 2) for level in LEVELS[:-1]] == list(LEVELS[:-1])
-    assert level_of(LEVELS[-2].below_bps) is LEVELS[-1]
+    assert [level_of(level.below / 2) for level in RATES[:-1]] == list(RATES[:-1])
+    assert level_of(RATES[-2].below) is RATES[-1]
+    assert [level_of(level.below * 0.9e9, 1e9) for level in USES[1:-1]] == list(USES[1:-1])
+    assert level_of(0.75e9, 1e9) is USES[-1]
+    assert level_of(999, 1e3) is IDLE
+
+
+async def test_colours_say_how_much_of_a_link_is_used_or_how_fast_a_flow_is(directory: LabDir) -> None:
+    """A full link of 30M is as red as a full one of 100G; by bits a second it is not."""
+    async with answering(directory, LAB):
+        seen = await Watch(directory.control_socket).look()
+
+    def colour(bits: float, rate_bps: float, *, by_use: bool) -> str:
+        first, *others = (replace(link, bits_forth=0.0, bits_back=0.0) for link in seen.links)
+        busy = replace(seen, links=(replace(first, bits_forth=bits, rate_bps_forth=rate_bps), *others))
+        rows = fabric_chart(busy, by_use=by_use)["series"][0]["links"]
+        (arrow,) = [row for row in rows if "symbol" in row]
+        return str(arrow["lineStyle"]["color"])
+
+    assert colour(29e6, 30e6, by_use=True) == colour(99e9, 100e9, by_use=True) == USES[-1].colour
+    assert colour(10e9, 100e9, by_use=True) == USES[3].colour
+    assert colour(29e6, 30e6, by_use=False) == RATES[3].colour
+    assert colour(10e9, 100e9, by_use=False) == RATES[-1].colour
 
 
 MANY = """
