@@ -103,8 +103,8 @@ type FrameHead = (u8, u8, u16, u32, u16, u16);
 /// Return what the frame that some bytes begin with says: kind, service channel, count, link, size, tag; None: they end
 /// before it does. The reference is opavnic/cluster/protocol/frames.py.
 #[pyfunction]
-pub fn first_frame(bytes: &[u8]) -> PyResult<Option<FrameHead>> {
-    let frame = Frame::first(bytes).map_err(|_| PyValueError::new_err("these bytes are no frame"))?;
+pub fn first_frame(data: &[u8]) -> PyResult<Option<FrameHead>> {
+    let frame = Frame::first(data).map_err(|_| PyValueError::new_err("these bytes are no frame"))?;
     Ok(frame.map(|Frame { head, .. }| (head.kind as u8, head.sc, head.count, head.link, head.size, head.tag)))
 }
 

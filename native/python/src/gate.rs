@@ -53,8 +53,8 @@ impl MachineConnection {
     }
 
     /// Write all bytes. It blocks.
-    fn write(&self, py: Python<'_>, bytes: &[u8]) -> PyResult<()> {
-        Ok(py.detach(|| self.0.write(&mut [std::io::IoSlice::new(bytes)]))?)
+    fn write(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
+        Ok(py.detach(|| self.0.write(&mut [std::io::IoSlice::new(data)]))?)
     }
 }
 
