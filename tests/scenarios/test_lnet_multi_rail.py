@@ -141,6 +141,25 @@ def test_message_that_is_overdue_counts_as_one_response_timeout(bonding: Bonding
     assert Lnetctl(a.node).stats_show()["statistics"]["response_timeout_count"] == 1
 
 
+def test_least_credits_of_a_peer_stay_those_of_its_busiest_moment() -> None:
+    clock, rig = make(A[:1], B[:1])
+    a = rig.hosts["a"]
+    ctl = Lnetctl(a.node)
+    send(clock, a, 1)
+
+    def credits(key: str) -> int:
+        (peer,) = ctl.peer_show(verbose="1")["peer"]
+        return int(peer["peer ni"][0][key])
+
+    for number in range(3):
+        a.node.put(B_NID, b"%d" % number)
+    assert credits("min_tx_credits") == credits("max_ni_tx_credits") - 3
+    clock.advance(1)
+    send(clock, a, 1)
+    assert credits("available_tx_credits") == credits("max_ni_tx_credits")
+    assert credits("min_tx_credits") == credits("max_ni_tx_credits") - 3
+
+
 def test_interface_added_and_removed_is_pushed_to_peers() -> None:
     clock, rig = make(b=B[:2])
     a, b = rig.hosts["a"], rig.hosts["b"]
