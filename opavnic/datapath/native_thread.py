@@ -124,6 +124,11 @@ class NativeDatapath:
         if given is not None and not self._closed:
             self._give(adapter, given.vnics, passing=True)
 
+    def let_go(self, adapter: Adapter) -> None:
+        """Let go of the device of one VNIC that is gone; the rest of its port is looked at soon."""
+        self.changed(adapter)
+        self._release(adapter)
+
     def refresh(self) -> None:
         """Take over TAPs that are new, let go of those that are gone, and pass on what has changed, at all ports."""
         for vnics in self._all_ports():

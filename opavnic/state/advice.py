@@ -149,6 +149,21 @@ DROPS: Final[Mapping[Drop, Advice]] = {
     Drop.VNIC_TX_MALFORMED: Advice(_OWN, "a frame has 14 bytes or more, and fits the MTU"),
 }
 EVENTS: Final[Mapping[str, Advice]] = {
+    "address-conflict": Advice(
+        "",
+        "give one of the two another address: the one that the EM gave stays where it is",
+        "A member of a virtual switch has an address that the EM gave to another member.",
+    ),
+    "address-flaps": Advice(
+        "when a master changes back and forth for a while",
+        "two hosts send from one address: `opavnic em show vesws` has `held`; after the hold the last who spoke has it",
+        "An address has moved too often, and stays where it is for a while.",
+    ),
+    "address-moved": Advice(
+        "always: a master of VRRP has changed, or a guest has moved",
+        "nothing",
+        "An address was heard at another member, and frames go there now.",
+    ),
     "agent-isolated": Advice(
         "",
         "`opavnic em events` has its last refusal; `opavnic em verify` tries again",
@@ -184,6 +199,11 @@ EVENTS: Final[Mapping[str, Advice]] = {
         "",
         "another manager writes too, or the agent lost a Set: `opavnic em verify` says what",
         "The MAC table of a VNIC is not what was configured; it is written again.",
+    ),
+    "table-full": Advice(
+        "",
+        "fewer addresses behind one virtual switch, or a default port that takes frames to unknown ones",
+        "A virtual switch has more addresses than a MAC table has places for.",
     ),
     "vport-configured": Advice("always", "nothing", "A VNIC is what the configuration says."),
     "vport-deleted": Advice("when a host leaves a virtual switch", "nothing", "A VNIC was taken away."),

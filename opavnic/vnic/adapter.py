@@ -63,6 +63,9 @@ class Offload(Protocol):
     def will_pass(self, adapter: Adapter) -> None:
         """Let the frames of one VNIC pass, as it is configured now: its device is about to let the host send."""
 
+    def let_go(self, adapter: Adapter) -> None:
+        """Let go of the device of one VNIC, which goes now: while its descriptor is held, the host has its name."""
+
     def merges(self, adapter: Adapter) -> Merging:
         """Return of which protocols the host of one VNIC gets received packets merged."""
 
@@ -439,6 +442,8 @@ class Adapter:
         """Remove the VNIC and its netdev. May be called twice."""
         if self.hfi_up:
             self._bring_down()
+        if self.offload is not None:
+            self.offload.let_go(self)
         self.netdev.ops = None
         self.netdev.close()
 

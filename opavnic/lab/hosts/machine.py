@@ -154,13 +154,14 @@ class LabHosts:
         }
         for name, its in changed.items():
             self._follow(model, name, its)
-        entries = [entry for entry in self.journal.netdevs if entry.host not in changed]
-        for host in (self.hosts[name] for name in changed):
+        netdevs = [entry for entry in self.journal.netdevs if entry.host not in self.hosts]
+        for host in self.hosts.values():  # also those that did not change: VNICs that left are forgotten before
             if isinstance(host, TapHost):
-                entries += [NetdevEntry(host.name, it.name, host.namespace_name) for it in host.interfaces]
-        self.journal.netdevs = entries
-        if changed and self._netdev == "tap":
-            self._directory.save(self.journal)
+                netdevs += [NetdevEntry(host.name, it.name, host.namespace_name) for it in host.interfaces]
+        if netdevs != self.journal.netdevs:
+            self.journal.netdevs = netdevs
+            if self._netdev == "tap":
+                self._directory.save(self.journal)
 
     def _follow(self, model: LabModel, host: str, planned: list[Interface]) -> None:
         backend = self.hosts[host]

@@ -363,6 +363,8 @@ class HostBackend:
         for interface, given, netdev in wrong:
             if netdev.host_name in wanted:  # it is to be that of another one
                 self._rename(interface.key, given, netdev, [])
+        for interface, _, _ in wrong:
+            self._ask_back(interface.name)
         for interface, given, netdev in wrong:
             netdev.rename(interface.name)
             given.name = interface.name
