@@ -28,13 +28,13 @@ async def _holds(engine: str, seed: int, steps: int) -> None:
         assert differing(before, facts_of(fresh)) == {}, (seed, changing.done)
 
 
-@pytest.mark.parametrize("engine", ["python", "native"])
-async def test_changed_lab_is_its_saved_file(engine: str) -> None:
-    await _holds(engine, 1, 12)
+@pytest.mark.parametrize(("engine", "seed"), [("python", 1), ("native", 3)])
+async def test_changed_lab_is_its_saved_file(engine: str, seed: int) -> None:
+    await _holds(engine, seed, 12)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize("seed", range(1, 12))
 @pytest.mark.parametrize("engine", ["python", "native"])
 async def test_changed_lab_is_what_its_saved_file_is_after_many_changes(engine: str, seed: int) -> None:
     await _holds(engine, seed, 40)
