@@ -340,10 +340,10 @@ class TapNetdev(Netdev):
         """Overwrite the device address.
 
         Linux refuses a zero or multicast address on a TAP: then the host keeps the old one, while `address`
-        says what was asked for, as the driver's does.
+        says what was asked for, as the driver's does. Zero is what an EM leaves behind, and not worth a warning.
         """
         self.address = mac
-        if not self._usable or self.kernel.address == mac:
+        if not self._usable or self.kernel.address == mac or not any(mac):
             return
         self._own_address = mac
         self._request(lambda links: links.set_address(self.ifindex, mac))
