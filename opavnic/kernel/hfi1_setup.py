@@ -2,7 +2,8 @@
 
 The manager sets our ports by calls. For such a port, what it has set is told on: LIDs, P_Keys, tables of service
 levels, buffers, then ARMED and ACTIVE, as a fabric manager does. A link that is just up may lose what comes before
-the driver has seen that: requests are repeated.
+the driver has seen that, or the driver may still call the port down: requests are repeated, and where the port is not
+ACTIVE at the end, all is told again.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ _BEGINS: Final = 1 << 9
 _STATUS: Final = 0x7FFF
 _REPEAT_S: Final = 0.1
 _TRIES: Final = 100
+"""So often before an SMA is called silent; it is then asked less often."""
+_AGAIN_S: Final = 1.0
+_LINK_IS_UP: Final = (PortState.INIT, PortState.ARMED, PortState.ACTIVE)
 _DATA_VLS: Final = 8
 _DEDICATED, _SHARED, _OVERALL = 64, 0x200, 0x400
 """Buffers of a VL, and of all: more than hfi1 has under way."""
 
 Request = tuple[Method, SubnetAttrId, int, bytes]
-Dialogue = Generator[Request, bytes, None]
-"""Yields requests, is sent the data of their responses."""
+Dialogue = Generator[Request, bytes, bool]
+"""Yields requests, is sent the data of their responses; returns whether the port is in the state that it should be."""
 
 
 class Hfi1Setup:
@@ -61,9 +65,15 @@ class Hfi1Setup:
         self._tid = 0
         self._tries = 0
         self._timer: TimerHandle | None = None
+        self._refused: set[int] = set()
+        """Attributes that were refused since the manager has changed something: a warning for each."""
 
     def begin(self) -> None:
         """Tell the SMA all that holds now; what was being told is given up."""
+        self._refused.clear()
+        self._begin()
+
+    def _begin(self) -> None:
         self._dialogue = self._all()
         self._go_on(None)
 
@@ -81,10 +91,10 @@ class Hfi1Setup:
         """Send the open request, and again where no response comes."""
         self._send(packet)
         self._tries += 1
-        if self._tries < _TRIES:
-            self._timer = self._clock.call_later(_REPEAT_S, self._send_open, packet)
-        else:
+        if self._tries == _TRIES:
             log.warning("[%s] hfi1 does not answer", self._port.name)
+        wait_s = _REPEAT_S if self._tries < _TRIES else _AGAIN_S
+        self._timer = self._clock.call_later(wait_s, self._send_open, packet)
 
     def take(self, packet: bytes) -> bool:
         """Take the response to the open request; return False where a packet is something else."""
@@ -99,7 +109,9 @@ class Hfi1Setup:
             return False
         if self._dialogue is None or header.tid != self._tid:
             return True
-        if status := header.status & _STATUS:
+        status = header.status & _STATUS
+        if status and header.attr_id not in self._refused:
+            self._refused.add(header.attr_id)
             log.warning(
                 "[%s] hfi1 refuses attribute %#06x: status %#06x", self._port.name, header.attr_id, status
             )
@@ -112,8 +124,10 @@ class Hfi1Setup:
         assert dialogue is not None  # noqa: S101 - the callers have looked
         try:
             request = next(dialogue) if data is None else dialogue.send(data)
-        except StopIteration:
+        except StopIteration as end:
             self._dialogue = None
+            if not end.value:
+                self._timer = self._clock.call_later(_AGAIN_S, self._begin)
         else:
             self._ask(*request)
 
@@ -138,6 +152,8 @@ class Hfi1Setup:
         data = yield Method.GET, SubnetAttrId.PORT_INFO, _ONE, b""
         info = PortInfo.parse(data[: PortInfo.SIZE])
         before = info.state
+        if before not in _LINK_IS_UP:
+            return False
         info = replace(info, lid=port.lid, lmc=port.lmc, master_sm_lid=port.sm_lid, state=0, physical_state=0)
         yield Method.SET, SubnetAttrId.PORT_INFO, _ONE, info.build()
         pkeys = tuple(port.pkeys.entries)[:PKEYS_PER_BLOCK]
@@ -146,7 +162,7 @@ class Hfi1Setup:
         yield Method.SET, SubnetAttrId.SL_TO_SC, 0, SlToSc(scs=tuple(port.settings.sl_to_sc)).build()
         yield Method.SET, SubnetAttrId.SC_TO_SL, 0, ScToSl(sls=tuple(port.settings.sc_to_sl)).build()
         if port.state is not PortState.ACTIVE:
-            return
+            return True
         if before == PortState.INIT:
             vls = ({"dedicated": _DEDICATED, "shared": _SHARED},) * _DATA_VLS
             data = yield Method.GET, SubnetAttrId.BUFFER_CONTROL, _ONE, b""
@@ -158,3 +174,5 @@ class Hfi1Setup:
         if before in (PortState.INIT, PortState.ARMED):
             self._activate()
             yield Method.SET, SubnetAttrId.PORT_INFO, _ONE, replace(info, state=PortState.ACTIVE).build()
+            data = yield Method.GET, SubnetAttrId.PORT_INFO, _ONE, b""
+        return PortInfo.parse(data[: PortInfo.SIZE]).state == PortState.ACTIVE

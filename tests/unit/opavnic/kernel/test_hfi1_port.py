@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.port_state import PortState
@@ -45,6 +47,7 @@ class Given:
         self.attributes: dict[int, bytes] = {SubnetAttrId.PORT_INFO: PortInfo(state=PortState.INIT).build()}
         self.sets: list[tuple[str, int]] = []
         self.links: list[bool] = []
+        self.status = 0
         self._set_link(False)
         self.kernel = Hfi1Port(
             self.port, self._take, on_link=self._on_link, holder=HOLDER, clock=self.world.clock
@@ -82,10 +85,10 @@ class Given:
     def _response(self, packet: bytes) -> bytes:
         _, mad = parse_fm_payload(strip(packet))
         header, data = MadHeader.parse(mad), mad[DATA_AT:]
-        if header.method == Method.SET:
+        if header.method == Method.SET and not self.status:
             self.attributes[header.attr_id] = data
             self.sets.append((SubnetAttrId(header.attr_id).text, PortInfo.parse(data[: PortInfo.SIZE]).state))
-        head = replace(header, method=Method.GET_RESP, status=0x8000)
+        head = replace(header, method=Method.GET_RESP, status=0x8000 | self.status)
         answer = (
             head.build() + mad[MadHeader.SIZE : DATA_AT] + self.attributes.get(header.attr_id, bytes(256))
         )
@@ -142,6 +145,23 @@ def test_what_a_link_that_is_just_up_has_lost_is_said_again() -> None:
     assert given.sets[-1] == ("PortInfo", PortState.ACTIVE)
     clock.advance(10.0)
     assert [kind for kind, _ in given.frames if kind == WireKind.PACKET] == []
+
+
+@pytest.mark.parametrize("status", [0, 7 << 2])
+def test_a_port_that_its_driver_still_calls_down_or_that_refuses_is_told_again(status: int) -> None:
+    given = Given()
+    clock = given.world.clock
+    assert isinstance(clock, ManualClock)
+    down = PortInfo(state=PortState.INIT if status else PortState.DOWN).build()
+    given.attributes[SubnetAttrId.PORT_INFO], given.status = down, status
+    given.say(PhysicalLink.LINK_UP)
+    given.answer()
+    assert PortInfo.parse(given.attributes[SubnetAttrId.PORT_INFO]).state != PortState.ACTIVE
+    given.status = 0
+    given.attributes[SubnetAttrId.PORT_INFO] = PortInfo(state=PortState.INIT).build()
+    clock.advance(1.0)
+    given.answer()
+    assert given.sets[-1] == ("PortInfo", PortState.ACTIVE)
 
 
 def test_a_link_that_the_lab_takes_down_is_told_and_comes_back() -> None:
