@@ -76,6 +76,8 @@ class Deliveries:
         Args:  answer_ping: returns the answer to a GET, or None if it is no ping. pushed: called with what a peer
                pushes.
         """
+        self.duplicates = 0
+        """Repeated messages, which were not delivered again."""
         self._get_handler = get_handler
         self._report = report
         self._answer_ping = answer_ping
@@ -84,11 +86,14 @@ class Deliveries:
 
     def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
         """Return whether a message has already been delivered."""
-        return self._delivered.has(hdr.interface_cookie, hdr.object_cookie)
+        known = self._delivered.has(hdr.interface_cookie, hdr.object_cookie)
+        self.duplicates += known
+        return known
 
     def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> bool:
         """Deliver a PUT unless it has already been delivered; return whether it has not."""
         if not self._delivered.add(peer.nid, hdr.interface_cookie, hdr.object_cookie):
+            self.duplicates += 1
             return False
         if (hdr.ptl_index, hdr.match_bits) == (RESERVED_PORTAL, PING_MATCH_BITS):
             self._pushed(peer.nid, data)

@@ -108,6 +108,11 @@ class Lnd:
         """Number of messages not yet reported."""
         return len(self.messages)
 
+    @property
+    def duplicates(self) -> int:
+        """Repeated messages, which were not delivered again."""
+        return self._deliveries.duplicates
+
     def at(self, now: float) -> None:
         """Take the time of the input that is handled next."""
         self.messages.now = max(self.messages.now, now)

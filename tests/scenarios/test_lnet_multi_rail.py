@@ -147,17 +147,17 @@ def test_least_credits_of_a_peer_stay_those_of_its_busiest_moment() -> None:
     ctl = Lnetctl(a.node)
     send(clock, a, 1)
 
-    def credits(key: str) -> int:
+    def shown(key: str) -> int:
         (peer,) = ctl.peer_show(verbose="1")["peer"]
         return int(peer["peer ni"][0][key])
 
     for number in range(3):
         a.node.put(B_NID, b"%d" % number)
-    assert credits("min_tx_credits") == credits("max_ni_tx_credits") - 3
+    assert shown("min_tx_credits") == credits("max_ni_tx_credits") - 3
     clock.advance(1)
     send(clock, a, 1)
-    assert credits("available_tx_credits") == credits("max_ni_tx_credits")
-    assert credits("min_tx_credits") == credits("max_ni_tx_credits") - 3
+    assert shown("available_tx_credits") == credits("max_ni_tx_credits")
+    assert shown("min_tx_credits") == credits("max_ni_tx_credits") - 3
 
 
 def test_interface_added_and_removed_is_pushed_to_peers() -> None:
