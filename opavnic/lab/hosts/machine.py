@@ -155,7 +155,9 @@ class LabHosts:
         for name, its in changed.items():
             self._follow(model, name, its)
         netdevs = [entry for entry in self.journal.netdevs if entry.host not in self.hosts]
-        for host in self.hosts.values():  # also those that did not change: VNICs that left are forgotten before
+        for (
+            host
+        ) in self.hosts.values():  # also those that did not change: VNICs that left are forgotten before
             if isinstance(host, TapHost):
                 netdevs += [NetdevEntry(host.name, it.name, host.namespace_name) for it in host.interfaces]
         if netdevs != self.journal.netdevs:
