@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,17 +120,38 @@ def test_mistakes_beyond_a_screen_are_counted(tmp_path: Path) -> None:
     assert (len(lines), lines[-1]) == (21, f"{file}: and 480 more mistakes")
 
 
-def test_check_that_takes_too_long_or_too_much_memory_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+LARGE = lab(top="fabric: {topology: {kind: fat-tree, k: 48}, link: {credits: on}}")
+
+
+def test_check_that_takes_too_long_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "lab.yaml"
-    file.write_text(lab(top="fabric: {topology: {kind: fat-tree, k: 48}, link: {credits: on}}"))
+    file.write_text(LARGE)
     monkeypatch.setattr(untrusted_process, "CHECK_S", 1)
     assert refusal(file) == f"{file}: refused with --untrusted: to check it takes more than 1 s of processor"
-    monkeypatch.setattr(untrusted_process, "CHECK_S", 60)
-    used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
-    monkeypatch.setattr(untrusted_process, "CHECK_MEMORY", used + (16 << 20))
-    assert "MiB of memory" in refusal(file)
+
+
+IN_LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+from opavnic.lab.file.errors import ConfigError
+from opavnic.lab.untrusted import checked_file
+used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+checked_file.CHECK_MEMORY = used + (16 << 20)
+try:
+    checked_file.load_untrusted(Path(sys.argv[1]))
+except ConfigError as error:
+    print(error)
+"""
+
+
+def test_check_that_takes_too_much_memory_ends(tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text(LARGE)
+    # a process of its own, as a command has: this one may have room left from other tests
+    command = [sys.executable, "-c", IN_LITTLE_MEMORY, str(file)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "refused with --untrusted: to check it takes more than" in said
+    assert "MiB of memory" in said
 
 
 def test_lab_of_a_course_is_as_it_is_without_the_option(tmp_path: Path) -> None:
