@@ -161,10 +161,9 @@ class NativeDatapath:
             self._carrier.set_vport(self._index[adapter], snapshot, vnics.port.number)
 
     def _adopt(self, vnics: VnicPort) -> None:
-        """Take over the netdevs of new adapters of a port, let go of those that are gone."""
-        present = set(vnics.adapters.values())
+        """Take over the netdevs of new adapters of a port, let go of those that have become unfit."""
         for adapter in list(self._carried.get(vnics, ())):
-            if adapter not in present or not _can_be_carried(adapter.netdev):
+            if not _can_be_carried(adapter.netdev):
                 self._release(adapter)
         for adapter in vnics.adapters.values():  # in their order
             if adapter not in self._index and _can_be_carried(adapter.netdev):

@@ -81,9 +81,8 @@ class Speakers:
             self._noticed.add(mac)
             gone.waits = not gone.is_read
             return gone.is_read and self._come_back(mac, gone.lid, own, now)
-        if (
-            mac in self._claimed
-        ):  # it still speaks here, and the EM still has it elsewhere: it is reported once more
+        if mac in self._claimed:
+            # it still speaks here, and the EM still has it elsewhere: it is reported once more
             self._noticed.add(mac)
             self._gone[mac] = _Gone(self._claimed.pop(mac), is_read=False, waits=True)
             return True

@@ -161,14 +161,13 @@ class VnicPort:
         for leave in self._leave:
             leave()
         self._leave = []
-        for adapter in self.adapters.values():
-            adapter.close()
+        while self.adapters:
+            self.adapters.popitem()[1].close()
 
     def crash(self) -> None:
         """Act as an unloaded driver: remove the agent, VNICs, netdevs, and the announcement of Ethernet on fabric."""
         log.info("[%s] the agent crashes", self.port.name)
         self.close()
-        self.adapters.clear()
         self.port.withdraw(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)
 
     def restart(self) -> None:
@@ -176,7 +175,6 @@ class VnicPort:
         if self._leave:
             return
         log.info("[%s] the agent restarts without its state", self.port.name)
-        self.adapters.clear()
         self.agent = self._make_agent()
         self._join()
 

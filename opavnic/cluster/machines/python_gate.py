@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from hfi_sim.engine.events.outputs import TAG_SIZE, BufferToken, Departed, DirectionId
 from hfi_sim.fabric.fabric import Fabric
@@ -34,6 +34,13 @@ REPORT_S: Final = 0.01
 """How long the number of packets that have arrived waits for more of them."""
 
 
+Counters = TypeVar("Counters", Counts, Crossed)
+
+
+def _with_more(counters: Counters, more: Mapping[str, int]) -> Counters:
+    return counters._replace(**{name: getattr(counters, name) + count for name, count in more.items()})
+
+
 @dataclass(slots=True)
 class _Outgoing:
     """Packets that wait to leave over a link, by service channel."""
@@ -46,9 +53,7 @@ class _Outgoing:
     counts: Counts = field(default_factory=Counts)
 
     def add(self, **more: int) -> None:
-        self.counts = self.counts._replace(
-            **{name: getattr(self.counts, name) + count for name, count in more.items()}
-        )
+        self.counts = _with_more(self.counts, more)
 
     def take(self, sc: int) -> list[tuple[bytes, BufferToken | None]]:
         """Take the first packets of a service channel: one turn."""
@@ -77,10 +82,7 @@ class _Peer:
     """Links and service channels whose sender is paused."""
 
     def add(self, link: int, **more: int) -> None:
-        crossed = self.crossed[link]
-        self.crossed[link] = crossed._replace(
-            **{name: getattr(crossed, name) + count for name, count in more.items()}
-        )
+        self.crossed[link] = _with_more(self.crossed[link], more)
 
     def say(self, frame: bytes) -> None:
         self.ahead.append(frame)
