@@ -24,6 +24,7 @@ A = ["10.1.1.2", "10.1.1.3", "10.1.1.4"]
 B = ["10.1.1.5", "10.1.1.6", "10.1.1.7"]
 B_NID = Nid.parse("10.1.1.5@o2ib")
 LNET_PEER_CONFIGURED = 1 << 3
+LNET_PEER_DISCOVERING = 1 << 6
 PAIRS = {"10.1.1.2->10.1.1.5", "10.1.1.3->10.1.1.6", "10.1.1.4->10.1.1.7"}
 
 
@@ -90,6 +91,37 @@ def test_peer_that_names_only_nids_of_other_networks_stays_known_by_the_one_it_w
     send(clock, a, 3)
     assert len(b.received) == 3
     assert Lnetctl(a.node).peer_list() == {"peer list": [{"nid": str(B_NID)}]}
+
+
+def test_peer_is_called_by_its_next_nid_when_the_network_of_the_first_goes() -> None:
+    _, rig = make()
+    ctl = Lnetctl(rig.hosts["a"].node, bonding_of=lambda net: Bonding.MULTI_RAIL)
+    ctl.net_del("o2ib", "ib2")
+    ctl.net_add("o2ib1", ["ib2"])
+    ctl.peer_add(str(B_NID), ["10.1.1.5@o2ib1"])
+    ctl.net_del("o2ib")
+    assert ctl.peer_list() == {"peer list": [{"nid": "10.1.1.5@o2ib1"}]}
+
+
+def test_discovery_of_a_node_that_is_away_takes_as_long_as_any_message_may() -> None:
+    clock, rig = make(config=LndConfig(transaction_timeout_s=3.0))
+    a = rig.hosts["a"]
+    rig.hosts["b"].node.shutdown()
+    a.node.put(B_NID, b"waits for it")
+    clock.advance(2)
+    (peer,) = Lnetctl(a.node).peer_show(verbose="3")["peer"]
+    assert peer["peer state"] & LNET_PEER_DISCOVERING
+
+
+def test_node_that_has_answered_stays_known_as_part_of_another() -> None:
+    clock, rig = make(config=LndConfig(discovery=False))
+    a = rig.hosts["a"]
+    send(clock, a, 1)
+    table = a.node.lnd.messages
+    other, peer = table.peer_of(B_NID), table.peer_of(Nid.parse("10.1.1.6@o2ib"))
+    assert (other.kept, peer.kept) == (True, False)
+    table.join(peer, B_NID)
+    assert peer.kept
 
 
 def test_peer_added_by_hand_is_up_and_stays_configured_as_part_of_another() -> None:

@@ -235,7 +235,7 @@ def test_old_header_behind_a_tick_belongs_to_the_event_of_that_tick() -> None:
 
 def test_segmenter_fills_packets_to_the_mtu_and_flags_the_ends() -> None:
     for version in (1, 2, 3):
-        segmenter = Segmenter(version=version, mtu=1500)
+        segmenter = Segmenter(version=version)
         payloads = list(segmenter.payloads(bytes(4000), tick=5, data_id=1, event=5))
         assert len(payloads[0]) == 1500 - 28
         assert sum(len(p) - segmenter.headers for p in payloads) == 4000
@@ -380,6 +380,40 @@ def test_old_header_packet_is_no_late_one_of_an_event_that_was_lost_long_before(
     assert handed(reassembler, whole, 0.9, ("a", 1)) == 1
     assert handed(reassembler, headless[2:], 1.2, ("a", 1)) == 0
     assert [event.loss for event in reassembler.expire(1.2)] == [Loss.NO_BEGINNING]
+
+
+def part(offset: int, data: bytes, *, last: bool = False) -> bytes:
+    """Return a packet of header version 1."""
+    return SegmentHeader(data_id=7, offset=offset, first=offset == 0, last=last).build() + data
+
+
+def test_old_header_last_part_that_another_event_overtook_ends_no_event_of_others() -> None:
+    reassembler = Reassembler(old_headers=True)
+    overtaken = [
+        part(0, b"a" * 100),
+        part(0, b"b" * 50),
+        part(100, b"a" * 100, last=True),
+        part(50, b"b" * 50),
+    ]
+    assert handed(reassembler, overtaken, 0.0, ("a", 1)) == 0
+
+
+def test_old_header_event_with_a_doubtful_part_is_lost_once() -> None:
+    reassembler = Reassembler(old_headers=True)
+    before = [part(0, b"a" * 100), part(200, b"a" * 100, last=True)]
+    doubtful = [part(0, b"b" * 50), part(100, b"a" * 100)]
+    others = [part(50, b"b" * 70), part(120, b"b" * 280, last=True)]
+    assert handed(reassembler, [*before, *doubtful, *others], 0.0, ("a", 1)) == 0
+    assert [event.loss for event in reassembler.expire(0.0)] == [Loss.CONTRADICTION]
+    assert [event.loss for event in reassembler.expire(9.0)] == [Loss.TIMEOUT]
+
+
+def test_what_came_is_counted_in_packets_and_bytes() -> None:
+    reassembler = Reassembler()
+    pieces = [*cut(b"a" * 250), b"malformed"]
+    handed(reassembler, pieces, 0.0, ("a", 1))
+    counters = reassembler.counters
+    assert (counters.packets, counters.bytes) == (4, sum(map(len, pieces)))
 
 
 def test_bytes_of_ended_events_take_bounded_memory_and_their_numbers_are_remembered_longer() -> None:

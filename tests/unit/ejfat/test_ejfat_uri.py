@@ -62,6 +62,7 @@ def test_uri_data_with_the_ports_of_the_public_control_plane_means_the_first(dat
         ("ejfat://h:2000/?sync=10.0.0.1", "needs a port"),
         ("ejfat://h:2000/?sync=host:2000", "is not an address"),
         ("ejfat://h:2000/?data=10.0.0.1:80", "expected 1024 to 65535"),
+        ("ejfat://h:2000/?data=10.0.0.1:65536", "expected 1024 to 65535"),
         ("ejfat://h:2000/?sessionid=1&sessionid=2", "sessionid once"),
         ("ejfat://h:2000/?data=10.0.0.1:x", "is not a number"),
         ("ejfat://h:2000/?other=1", "expected sync, data or sessionid"),
@@ -165,3 +166,8 @@ def test_form_of_a_public_client_is_read(text: str) -> None:
     found = uri.token, uri.port, uri.lb_id, [str(one) for one in uri.sync], [str(one) for one in uri.data]
     assert found == PUBLIC[text]
     assert EjfatUri.parse(str(uri)) == uri
+
+
+@pytest.mark.parametrize("port", [1024, 65535])
+def test_the_lowest_and_the_highest_port_are_read(port: int) -> None:
+    assert EjfatUri.parse(f"ejfat://h:2000/?data=10.0.0.1:{port}").data[0].port == port
