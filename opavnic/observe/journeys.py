@@ -1,4 +1,4 @@
-"""The way of each packet through a fabric, put together from what was seen entering links. Sans-IO.
+"""The way of each packet through a fabric, put together from what was seen entering links, and its MADs. Sans-IO.
 
 What stays of a packet from hop to hop: of an Ethernet packet all behind its header, in which only congestion bits
 change; of a MAD its transaction, because a directed route counts its hops in the MAD itself.
@@ -6,16 +6,20 @@ change; of a MAD its transaction, because a directed route counts its hops in th
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.base.text import visible
+from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.wire.l4 import L4, FmHeader
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.header import MadHeader
+from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, Method
+from opavnic.decode import meanings
 
 if TYPE_CHECKING:
     from hfi_sim.base.counters import Drop
@@ -112,3 +116,83 @@ def _identity(packet: bytes) -> object:
     except WireError:
         return packet
     return lrh.slid, lrh.dlid, packet[HEADER_SIZE:]
+
+
+# --- MADs --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One MAD from its sender to where it arrived."""
+
+    number: int
+    """Its place among the messages, from 1."""
+    journey: Journey
+    source: str
+    """Its lane: the node that sent it, or its LID where only links of others were watched."""
+    target: str
+    method: str
+    attribute: str
+    status: int
+    """Of a response; 0: it was done."""
+    is_response: bool
+    is_trap: bool
+    sendings: int
+    """How often it was sent up to now, this time included."""
+
+    @property
+    def text(self) -> str:
+        """What stands on its arrow."""
+        words = [self.method, self.attribute]
+        words += [f"status {self.status:#x}"] if self.status else []
+        words += [f"again ({self.sendings})"] if self.sendings > 1 else []
+        return visible(" ".join(words))
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it was lost on its way, or says that something was not done."""
+        return bool(self.status) or self.journey.dropped is not None
+
+
+def messages(seen: Iterable[Journey]) -> list[Message]:
+    """Return the MADs among packets, in order; what is damaged is left out, as its receiver does."""
+    found: list[Message] = []
+    sent: dict[object, int] = {}
+    seen = list(seen)
+    passing = _passing(seen)
+    for journey in seen:
+        try:
+            lrh = Lrh16B.parse(journey.packet)
+            if lrh.l4 != L4.FM:
+                continue
+            mad = MadHeader.parse(journey.packet[HEADER_SIZE + FmHeader.SIZE :])
+        except WireError:
+            continue
+        source = f"LID {lrh.slid:#x}" if journey.source in passing else journey.source
+        target = f"LID {lrh.dlid:#x}" if journey.target in passing else journey.target
+        key = source, target, mad.method, mad.tid, mad.attr_id, mad.mgmt_class
+        sent[key] = sent.get(key, 0) + 1
+        found.append(
+            Message(
+                number=len(found) + 1,
+                journey=journey,
+                source=source,
+                target=target,
+                method=meanings.mad_field("method", mad.method, mad) or f"method {mad.method:#x}",
+                attribute=meanings.attribute(mad.mgmt_class, mad.attr_id),
+                status=mad.status if mad.method & RESPONSE_BIT else 0,
+                is_response=bool(mad.method & RESPONSE_BIT),
+                is_trap=mad.method in (Method.TRAP, Method.REPORT, Method.TRAP_REPRESS),
+                sendings=sent[key],
+            )
+        )
+    return found
+
+
+def _passing(seen: Iterable[Journey]) -> set[str]:
+    """Return the nodes that packets of several LIDs seem to come from: switches, where no link before was watched."""
+    lids: dict[str, set[int]] = {}
+    for journey in seen:
+        with contextlib.suppress(WireError):
+            lids.setdefault(journey.source, set()).add(Lrh16B.parse(journey.packet).slid)
+    return {node for node, its in lids.items() if len(its - {LID_PERMISSIVE}) > 1}

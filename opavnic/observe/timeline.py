@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, Final
 
@@ -113,3 +114,19 @@ def timeline_html(data: Mapping[str, Any]) -> Iterator[str]:
     """Yield the timeline as parts of a page that opens without a server."""
     text = json.dumps(data).replace("<", "\\u003c")  # nothing of it ends the script element
     yield f'<{ELEMENT}><script type="application/json">{text}</script></{ELEMENT}><script>{SCRIPT}</script>'
+
+
+# --- events in words ---------------------------------------------------------------------------------------
+
+
+def event_text(event: EmEvent) -> str:
+    """Return an event in a line, without its time; a virtual switch may have any name, also one with line breaks."""
+    where = event.port
+    if event.vport_num:
+        where += f" vport {event.vport_num}"
+    return visible(" ".join(part for part in (event.kind, where, event.text) if part))
+
+
+def clock_text(seconds: float) -> str:
+    """Return the time of day, UTC, of a moment in seconds since the Epoch: 13:05:07.250."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S.%f")[:-3]

@@ -7,27 +7,22 @@ Text of tests, programs and packets is escaped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.text import xml_text
 from hfi_sim.fabric.topology import Topology
-from hfi_sim.fabric.topology.draw import as_svg
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import l4_of
-from opavnic.decode.summary import summarize
-from opavnic.observe.html_page import drawing, page, table
-from opavnic.observe.journeys import journeys
-from opavnic.observe.mad_sequence import messages
-from opavnic.observe.packet_page import mad_parts, way_parts
+from hfi_sim.fabric.topology.draw import drawing as topology_drawing
+from opavnic.observe.drawings import packets_drawing
+from opavnic.observe.journeys import journeys, messages
+from opavnic.observe.pages import drawing, mad_parts, page, table, way_parts
 from opavnic.observe.timeline import Rate, marks_of_changes, marks_of_events, timeline_data, timeline_html
 from opavnic.state.advice import advice
 from opavnic.state.fabric import ChangeStatus
 from opavnic.world.em_node import EM_NODE
 
 if TYPE_CHECKING:
-    from hfi_sim.fabric.trace import TracedPacket
     from opavnic.scenario.scenario import Scenario
 
 PACKETS_DRAWN: Final = 2000
@@ -40,10 +35,6 @@ MADS_DECODED: Final = 100
 SUSPECTS: Final = 3
 """Places of drops that stand beside the cause."""
 _PLACE: Final = re.compile(r"\S+\.py:\d+: .*")
-_WIDTH, _ROW, _LEFT, _TOP, _BOTTOM = 1100, 18, 190, 10, 30
-_TICKS: Final = 8
-_COLOURS: Final[dict[int, str]] = {L4.ETHERNET: "#2f6f9f", L4.FM: "#3f7332"}
-_OTHER, _DROPPED = "#7f6a9a", "#c0392b"
 
 
 def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repeat: str) -> str:
@@ -66,7 +57,8 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
         parts.append(f'<details><summary>What pytest says</summary><pre tabindex="0">{text}</pre></details>')
     seen = journeys(scenario.trace.records)
     lost = [journey for journey in seen if journey.dropped is not None]
-    parts += ["<h2>Fabric</h2>", drawing(_topology(scenario), "fabric")]
+    cables = topology_drawing(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
+    parts += ["<h2>Fabric</h2>", drawing(cables, "fabric")]
     parts += ["<h2>What happened</h2>", *timeline_html(_over_time(scenario))]
     parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]
     parts += ["<h2>Packets that were lost, hop by hop</h2>", *way_parts(lost, LOST_DRAWN)]
@@ -99,11 +91,6 @@ def _suspects(scenario: Scenario) -> Iterator[str]:
     for count, element, reason in sorted(drops, key=lambda one: -one[0])[:SUSPECTS]:
         what = advice()[reason].what
         yield f"<p>{count} dropped at {xml_text(element)}: {xml_text(reason)}. {xml_text(what)}</p>"
-
-
-def _topology(scenario: Scenario) -> str:
-    svg = as_svg(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
-    return svg.partition("?>\n")[2]  # without the declaration of an XML document
 
 
 # --- over time ---------------------------------------------------------------------------------------------
@@ -151,48 +138,7 @@ def _packets(scenario: Scenario) -> Iterator[str]:
         + (f" {len(places) - len(shown)} more links are left out." if len(places) > len(shown) else "")
         + "</p>"
     )
-    yield drawing(_packet_drawing(records, shown), "packets by time and place")
-
-
-def _packet_drawing(records: Sequence[TracedPacket], places: Sequence[str]) -> str:
-    begin, end = records[0].time_s, records[-1].time_s
-    span = (end - begin) or 1e-9
-    row = {place: _TOP + _ROW * (index + 0.5) for index, place in enumerate(places)}
-    height = _TOP + _ROW * len(places) + _BOTTOM
-
-    def x(when: float) -> float:
-        return _LEFT + (when - begin) / span * (_WIDTH - _LEFT - 20)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}" '
-        'font-family="monospace" font-size="11" role="img" aria-label="packets by time and place">'
-    ]
-    for place in places:
-        parts.append(f'<text x="0" y="{row[place] + 4:.1f}">{xml_text(place)}</text>')
-        parts.append(
-            f'<line x1="{_LEFT}" y1="{row[place]:.1f}" x2="{_WIDTH - 20}" y2="{row[place]:.1f}" stroke="#e5e5e5"/>'
-        )
-    for tick in range(_TICKS + 1):
-        when = begin + span * tick / _TICKS
-        anchor = "end" if tick == _TICKS else "middle"
-        parts.append(
-            f'<text x="{x(when):.1f}" y="{height - 8}" text-anchor="{anchor}">{(when - begin) * 1e3:.3f} ms</text>'
-        )
-    parts += [
-        _mark(record, x(record.time_s), row[record.direction], begin)
-        for record in records
-        if record.direction in row
-    ]
-    return "\n".join([*parts, "</svg>"])
-
-
-def _mark(record: TracedPacket, x: float, y: float, begin: float) -> str:
-    said = f"{(record.time_s - begin) * 1e3:.6f} ms {record.direction}: {summarize(record.packet)}"
-    if record.drop is not None:
-        shape = f'<path d="M{x - 4:.1f} {y - 4:.1f}l8 8m0 -8l-8 8" stroke="{_DROPPED}" stroke-width="2">'
-        return f"{shape}<title>{xml_text(said)}, dropped: {xml_text(str(record.drop))}</title></path>"
-    colour = _COLOURS.get(l4_of(record.packet), _OTHER)
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"><title>{xml_text(said)}</title></circle>'
+    yield drawing(packets_drawing(records, shown), "packets by time and place")
 
 
 # --- tables ------------------------------------------------------------------------------------------------

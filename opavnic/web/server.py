@@ -18,7 +18,7 @@ from nicegui import background_tasks, ui
 
 from opavnic.lab.file.errors import LabError
 from opavnic.observe.capture_copy import NUMBER_HEADER
-from opavnic.observe.html_page import COLOURS, PARTS_STYLE
+from opavnic.observe.pages import COLOURS, PARTS_STYLE
 from opavnic.observe.timeline import SCRIPT
 from opavnic.web.guard import Guard
 from opavnic.web.pages.fabric import FabricPage

@@ -20,7 +20,8 @@ import pytest
 
 from e2e.web_view import go, opened, web_view
 from opavnic.lab.ownership.runtime import ROOT_VARIABLE
-from opavnic.observe.mad_sequence import messages, sequence_svg
+from opavnic.observe.drawings import sequence
+from opavnic.observe.journeys import messages
 from opavnic.observe.trace_file import read_journeys
 from opavnic_bench.base.running_lab import environment
 from opavnic_bench.web.memory_lab import memory_lab
@@ -251,7 +252,8 @@ def test_failover_of_the_ethernet_manager(tmp_path: Path) -> None:
         and (message.attribute in ("Heartbeat", "ClassPortInfo") or message.number > len(seen) - 4)
     ]
     assert shown[-1].source == "h3" or shown[-1].target == "h3", "the standby has the agents"
-    place_of("em-failover.svg").write_text(sequence_svg(shown), encoding="utf-8")
+    drawn = sequence(shown).document("Failover of the Ethernet Manager")
+    place_of("em-failover.svg").write_text(drawn, encoding="utf-8")
 
 
 def test_report_of_a_scenario_that_fails(browser: BrowserContext, tmp_path: Path) -> None:
@@ -292,7 +294,7 @@ def test_fabric_vnic_and_timeline(
         page.get_by_role("button", name="Record MADs").click()
         clos.run("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1")
         clos.run("fault", "add", "link-down on h2 for=300ms")
-        page.get_by_role("region", name="sequence of MADs").wait_for()
+        page.get_by_role("region", name="MADs as a sequence diagram").wait_for()
         take(page, "web-mads", height=900)
         with page.expect_websocket() as updates:
             go(page, clos.url, "/vnic/h1/blue", "clos")

@@ -173,7 +173,7 @@ def test_mads_of_a_change_are_a_sequence_that_leads_to_their_fields(
     page.get_by_role("button", name="Record MADs").click()
     page.get_by_text("recording for 2 s").wait_for()
     assert program("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1").returncode == 0
-    page.get_by_role("region", name="sequence of MADs").locator(
+    page.get_by_role("region", name="MADs as a sequence diagram").locator(
         "text:text-is('GetResp VeswPortInfo')"
     ).first.wait_for()
     page.get_by_label("Only with").fill("no such MAD")

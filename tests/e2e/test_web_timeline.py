@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.web_view import barriers
-from opavnic.observe.html_page import page as html_page
+from opavnic.observe.pages import page as html_page
 from opavnic.observe.timeline import KEPT, Mark, Rate, timeline_data, timeline_html
 
 if TYPE_CHECKING:

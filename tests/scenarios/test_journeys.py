@@ -12,10 +12,9 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import l4_of
 from opavnic.cli.main import main
-from opavnic.observe.journey_page import fields_html
-from opavnic.observe.journeys import journeys
-from opavnic.observe.mad_sequence import messages, sequence_svg
-from opavnic.observe.packet_page import packet_page
+from opavnic.observe.drawings import sequence
+from opavnic.observe.journeys import journeys, messages
+from opavnic.observe.pages import fields_html, packet_page
 from opavnic.observe.trace_file import read_journeys
 from opavnic.scenario import Hosts, Scenario, ScenarioEm
 
@@ -77,7 +76,7 @@ async def test_exchange_of_the_em_is_drawn_from_manager_to_agent_and_back(
     )
     assert (asked.journey.source, answer.journey.target, answer.method) == ("em", "em", "GetResp")
     assert "who decided it" not in fields_html(asked.journey.packet)  # no VNIC chose the SC of a MAD
-    assert sequence_svg(mads, link="#mad-").count('<a href="#mad-') == len(mads)
+    assert sequence(mads, link="#mad-").svg("x").count('<a href="#mad-') == len(mads)
 
 
 async def test_lost_mad_and_its_repetition_are_marked(lab: Scenario, hosts: Hosts, em: ScenarioEm) -> None:
@@ -86,4 +85,4 @@ async def test_lost_mad_and_its_repetition_are_marked(lab: Scenario, hosts: Host
     mads = messages(journeys(lab.trace.records))
     assert [mad.is_wrong for mad in mads].count(True) == 1
     assert max(mad.sendings for mad in mads) == 2
-    assert "again (2)" in sequence_svg(mads)
+    assert "again (2)" in sequence(mads).svg("x")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Final
 
+from hfi_sim.base.drawing import Canvas
 from opavnic_bench.datapath.peers import variants
 from opavnic_bench.ejfat.figures import FORWARDER, RELAY
 
@@ -165,29 +165,16 @@ def _bar_of(source: PanelSource, row: Mapping[str, Any], value: float) -> Bar:
 def draw(panels: Sequence[Panel]) -> str:
     """Return an SVG document with the panels below one another."""
     height = sum(_TITLE + _STEP * len(panel.bars) for panel in panels) + 10
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="12">',
-        f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
-    ]
+    drawn = Canvas(_WIDTH, height, "sans-serif", 12)
     top = 0
     for panel in panels:
-        title = escape(panel.title)
-        parts.append(f'<text x="8" y="{top + 22}" font-size="14" font-weight="bold">{title}</text>')
+        drawn.text((8, top + 22), panel.title, font_size=14, font_weight="bold")
         top += _TITLE
         largest = max((bar.value for bar in panel.bars), default=0.0) or 1.0
         for bar in panel.bars:
-            parts += _bar(bar, largest, top)
+            width = (_WIDTH - _LABEL - 80) * bar.value / largest
+            drawn.text((_LABEL - 8, top + 12), bar.label, text_anchor="end")
+            drawn.box((_LABEL, top), (width, _BAR), _OURS if bar.ours else _PEER)
+            drawn.text((_LABEL + width + 6, top + 12), f"{bar.value:,.4g}")
             top += _STEP
-    parts.append("</svg>")
-    return "\n".join(parts) + "\n"
-
-
-def _bar(bar: Bar, largest: float, top: int) -> list[str]:
-    width = (_WIDTH - _LABEL - 80) * bar.value / largest
-    colour = _OURS if bar.ours else _PEER
-    return [
-        f'<text x="{_LABEL - 8}" y="{top + 12}" text-anchor="end">{escape(bar.label)}</text>',
-        f'<rect x="{_LABEL}" y="{top}" width="{width:.1f}" height="{_BAR}" fill="{colour}"/>',
-        f'<text x="{_LABEL + width + 6:.1f}" y="{top + 12}">{bar.value:,.4g}</text>',
-    ]
+    return drawn.document("")

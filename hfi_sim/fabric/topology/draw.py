@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from hfi_sim.base.drawing import BLUE, DIM, GREEN, RED, Canvas
 from hfi_sim.base.quantities import rate_text
-from hfi_sim.base.text import counted, xml_text
+from hfi_sim.base.text import counted
 from hfi_sim.fabric.topology.model import NodeKind, Topology
 
 _BOX_WIDTH = 74
@@ -22,8 +23,7 @@ _MARGIN = 40
 _LABELLED_CABLES = 64
 """Cables up to which ports and rates are written beside each; of more, they are told where the pointer is."""
 _PORT_AT = 0.28
-_LABEL_COLOUR, _DOWN_COLOUR = "#555", "#c0392b"
-_COLOURS = {NodeKind.SWITCH: "#2f6f9f", NodeKind.HFI: "#3f7332"}
+_COLOURS = {NodeKind.SWITCH: BLUE, NodeKind.HFI: GREEN}
 
 Position = tuple[float, float]
 Mark = Callable[[str], bool]
@@ -103,24 +103,20 @@ def picture(topology: Topology) -> NodePlaces:
     return _layered(found) if found is not None else _circular(topology)
 
 
-def as_svg(topology: Topology, *, is_down: Mark | None = None, waits: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the drawing as an SVG document.
+def drawing(
+    topology: Topology, *, is_down: Mark | None = None, waits: Sequence[tuple[str, str]] = ()
+) -> Canvas:
+    """Return the drawing of a topology.
 
     Args:  is_down: says by a cable's name whether it is down, which draws it dashed and red. waits: directions of
            cables that are stuck, each with one that it waits for; they are drawn red and thick.
     """
-    drawn = picture(topology)
-    parts = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{drawn.width:.0f}" height="{drawn.height:.0f}" '
-        f'viewBox="0 0 {drawn.width:.0f} {drawn.height:.0f}" font-family="sans-serif" font-size="11">',
-        f"<title>{xml_text(topology.name)}</title>",
-        '<rect width="100%" height="100%" fill="white"/>',
-        *_cable_lines(topology, drawn, is_down, waits),
-        *_node_boxes(topology, drawn),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    places = picture(topology)
+    drawn = Canvas(places.width, places.height, "sans-serif")
+    _draw_cables(drawn, topology, places, is_down, waits)
+    for node in topology.nodes.values():
+        drawn.node(places.at[node.name], (_BOX_WIDTH, _BOX_HEIGHT), node.name, _COLOURS[node.kind])
+    return drawn
 
 
 def _layered(found: list[list[str]]) -> NodePlaces:
@@ -166,64 +162,49 @@ def _circular(topology: Topology) -> NodePlaces:
     return NodePlaces(side, side, at)
 
 
-def _cable_lines(
-    topology: Topology, drawing: NodePlaces, is_down: Mark | None, waits: Sequence[tuple[str, str]]
-) -> Iterator[str]:
+def _draw_cables(
+    drawn: Canvas,
+    topology: Topology,
+    places: NodePlaces,
+    is_down: Mark | None,
+    waits: Sequence[tuple[str, str]],
+) -> None:
     waiting: dict[str, list[str]] = {}
     for lane, other in waits:
         waiting.setdefault(_link_of(lane), []).append(f"{lane} waits for {other}")
-    drawn: dict[frozenset[str], int] = {}
+    beside: dict[frozenset[str], int] = {}
     for cable in topology.cables:
-        (ax, ay), (bx, by) = drawing.at[cable.a[0]], drawing.at[cable.b[0]]
+        (ax, ay), (bx, by) = places.at[cable.a[0]], places.at[cable.b[0]]
         pair = frozenset((cable.a[0], cable.b[0]))
-        shift = 4 * drawn.get(pair, 0)  # parallel cables lie beside each other
-        drawn[pair] = drawn.get(pair, 0) + 1
+        shift = 4 * beside.get(pair, 0)  # parallel cables lie beside each other
+        beside[pair] = beside.get(pair, 0) + 1
         down = is_down is not None and is_down(cable.name)
-        style = f'stroke="{_DOWN_COLOUR}" stroke-dasharray="5 4"' if down else 'stroke="#888"'
-        about = [f"{cable.name} {cable.rate_text}{' down' if down else ''}"]
         turned = "--".join(reversed(cable.name.split("--")))
-        if stuck := [*waiting.get(cable.name, ()), *waiting.get(turned, ())]:
-            style = f'stroke="{_DOWN_COLOUR}" stroke-width="3"'
-            about += stuck
-        title = xml_text("; ".join(about))
-        yield (
-            f'<line x1="{ax + shift:.1f}" y1="{ay:.1f}" x2="{bx + shift:.1f}" y2="{by:.1f}" {style}>'
-            f"<title>{title}</title></line>"
+        stuck = [*waiting.get(cable.name, ()), *waiting.get(turned, ())]
+        a, b = (ax + shift, ay), (bx + shift, by)
+        drawn.line(
+            a,
+            b,
+            RED if down or stuck else "#888",
+            stroke_dasharray="5 4" if down and not stuck else None,
+            stroke_width=3 if stuck else None,
+            title="; ".join([f"{cable.name} {cable.rate_text}{' down' if down else ''}", *stuck]),
         )
         if len(topology.cables) <= _LABELLED_CABLES:
-            way = ((ax + shift, ay), (bx + shift, by))
-            state = "down" if down else cable.rate_text
-            yield _label(way, 0.5, state, _DOWN_COLOUR if down else _LABEL_COLOUR)
-            yield _label(way, _PORT_AT, str(cable.a[1]), _LABEL_COLOUR)
-            yield _label(way, 1 - _PORT_AT, str(cable.b[1]), _LABEL_COLOUR)
+            labels = (
+                (0.5, "down" if down else cable.rate_text),
+                (_PORT_AT, cable.a[1]),
+                (1 - _PORT_AT, cable.b[1]),
+            )
+            for part, text in labels:
+                at = a[0] + (b[0] - a[0]) * part + 3, a[1] + (b[1] - a[1]) * part + 3
+                drawn.text(at, str(text), RED if text == "down" else DIM, font_size=9, lifted=True)
 
 
 def _link_of(lane: str) -> str:
     """Return the cable of a direction, which may name its VL, with its ends in that order: `sw0:2--sw1:3`."""
     near, _, far = lane.split(" ")[0].partition("->")
     return f"{near}--{far}"
-
-
-def _label(way: tuple[Position, Position], part: float, text: str, colour: str) -> str:
-    """Return a text on a line. Args: way: its ends. part: how far from the first one, 0 to 1."""
-    (ax, ay), (bx, by) = way
-    x, y = ax + (bx - ax) * part, ay + (by - ay) * part
-    return (
-        f'<text x="{x + 3:.1f}" y="{y + 3:.1f}" font-size="9" fill="{colour}" stroke="white" stroke-width="3" '
-        f'paint-order="stroke">{xml_text(text)}</text>'
-    )
-
-
-def _node_boxes(topology: Topology, drawing: NodePlaces) -> Iterator[str]:
-    for node in topology.nodes.values():
-        x, y = drawing.at[node.name]
-        yield (
-            f'<rect x="{x - _BOX_WIDTH / 2:.1f}" y="{y - _BOX_HEIGHT / 2:.1f}" width="{_BOX_WIDTH}" '
-            f'height="{_BOX_HEIGHT}" rx="4" fill="{_COLOURS[node.kind]}"/>'
-        )
-        yield (
-            f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="white">{xml_text(node.name)}</text>'
-        )
 
 
 def as_dot(topology: Topology, *, is_down: Mark) -> str:

@@ -301,9 +301,9 @@ def show(
     def poll() -> None:
         reply = client.read(model, path)
         if svg is not None and isinstance(reply, EmEvents):
-            from opavnic.observe.event_timeline import as_svg
+            from opavnic.observe.drawings import events_drawing
 
-            write_file(svg, as_svg(reply.events, "Events of the Ethernet Manager"))
+            write_file(svg, events_drawing(reply.events).document("Events of the Ethernet Manager"))
         if as_json:
             print_json(reply.as_json())
             return

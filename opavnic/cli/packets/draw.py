@@ -9,8 +9,9 @@ import typer
 
 from hfi_sim.base.text import counted
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, say
-from opavnic.observe.mad_sequence import messages, sequence_svg
-from opavnic.observe.packet_page import packet_page
+from opavnic.observe.drawings import sequence
+from opavnic.observe.journeys import messages
+from opavnic.observe.pages import packet_page
 from opavnic.observe.trace_file import CaptureError, read_journeys
 
 
@@ -41,7 +42,7 @@ def draw(
     mads = messages(found)
     try:
         page.write_text(
-            packet_page(found, capture.name) if page.suffix == ".html" else sequence_svg(mads),
+            packet_page(found, capture.name) if page.suffix == ".html" else sequence(mads).document("MADs"),
             encoding="utf-8",
         )
     except OSError as error:

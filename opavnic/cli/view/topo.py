@@ -120,11 +120,12 @@ def topo(
             shown = _planned(source, numbers or [], routes, engine or DEFAULT_ENGINE)
     except HfiSimError as error:
         fail(str(error), EXIT_USAGE if source is not None or isinstance(error, InputError) else EXIT_FAILED)
-    from hfi_sim.fabric.topology.draw import as_svg, as_text
+    from hfi_sim.fabric.topology.draw import as_text, drawing
     from hfi_sim.fabric.topology.ibnet import dumps
 
     if svg is not None:
-        write_file(svg, as_svg(shown.topology, is_down=shown.is_down, waits=shown.deadlock))
+        drawn = drawing(shown.topology, is_down=shown.is_down, waits=shown.deadlock)
+        write_file(svg, drawn.document(shown.topology.name))
     if export is not None:
         write_file(export, dumps(shown.topology))
     if language is not None:

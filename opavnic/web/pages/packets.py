@@ -12,10 +12,8 @@ from hfi_sim.base.text import counted, visible
 from hfi_sim.fabric.faults import parse_match
 from opavnic.decode.summary import summarize
 from opavnic.lab.file.errors import LabError
-from opavnic.observe.journey_page import journey_html
-from opavnic.observe.journeys import Journey, journeys
-from opavnic.observe.mad_sequence import messages
-from opavnic.observe.packet_page import mad_parts
+from opavnic.observe.journeys import Journey, journeys, messages
+from opavnic.observe.pages import journey_html, mad_parts
 from opavnic.state.fabric import RoutesState
 from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.watch import Watch

@@ -8,12 +8,13 @@ from typing import Final
 from nicegui import ui
 
 from opavnic.lab.file.errors import LabError
-from opavnic.observe.event_timeline import clock_text, event_text
 from opavnic.observe.timeline import (
     ELEMENT,
     KEPT,
     Mark,
     Rate,
+    clock_text,
+    event_text,
     marks_of_changes,
     marks_of_events,
     timeline_data,

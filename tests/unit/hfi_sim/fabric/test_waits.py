@@ -10,7 +10,7 @@ import pytest
 from engine_twins import built_engines
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.fabric.topology import generate
-from hfi_sim.fabric.topology.draw import as_svg
+from hfi_sim.fabric.topology.draw import drawing
 from hfi_sim.fabric.topology.model import Topology
 from hfi_sim.fabric.waits import Deadlock, find_deadlock
 from unit.hfi_sim.routing.lossless import Lossless
@@ -148,7 +148,7 @@ def test_the_drawing_marks_what_waits() -> None:
     bed = stuck_ring("python")
     found = find_deadlock(bed.fabric)
     assert found is not None
-    svg = as_svg(Topology.of_fabric(bed.fabric), waits=found.waits)
+    svg = drawing(Topology.of_fabric(bed.fabric), waits=found.waits).document("x")
     assert svg.count('stroke-width="3"><title>') == 8 + 8, "the ring, and the hosts that wait for it"
     first, second = found.cycle[:2]
     assert f"{first} waits for {second}".replace(">", "&gt;") in svg

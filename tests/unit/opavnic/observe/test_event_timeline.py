@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from opavnic.observe.event_timeline import LISTED_MAX, as_svg
+from opavnic.observe.drawings import LISTED_MAX, events_drawing
 from opavnic.state.em import EmEvent
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -15,7 +15,7 @@ def event(time: float, kind: str, text: str = "", port: str = "h1:1") -> EmEvent
 
 
 def draw(events: list[EmEvent], title: str) -> ElementTree.Element:
-    return ElementTree.fromstring(as_svg(events, title).encode())  # noqa: S314 - our own
+    return ElementTree.fromstring(events_drawing(events).document(title).encode())  # noqa: S314 - our own
 
 
 def texts(drawn: ElementTree.Element) -> list[str]:

@@ -15,7 +15,7 @@ from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.captures import PcapngWriter
 from opavnic.cli.main import main
 from opavnic.observe.journeys import journeys
-from opavnic.observe.packet_page import packet_page
+from opavnic.observe.pages import packet_page
 from opavnic.observe.trace_file import read_journeys
 
 

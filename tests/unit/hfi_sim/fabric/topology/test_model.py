@@ -10,7 +10,7 @@ from hfi_sim.base.errors import TopologyError
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import Topology, fat_tree, torus
-from hfi_sim.fabric.topology.draw import as_svg, as_text, layers
+from hfi_sim.fabric.topology.draw import as_text, drawing, layers
 from hfi_sim.fabric.topology.explicit import from_data
 from hfi_sim.subnet_manager import SubnetManager
 
@@ -89,11 +89,11 @@ def test_layers_of_a_fat_tree_are_hosts_edges_aggregates_cores() -> None:
 @pytest.mark.parametrize(
     "topology", [fat_tree(4), torus((3, 3), hosts_per_switch=3)], ids=["layers", "circle"]
 )
-def test_as_svg_draws_every_node_inside_and_every_cable(topology: Topology) -> None:
+def test_drawing_has_every_node_inside_and_every_cable(topology: Topology) -> None:
     import xml.etree.ElementTree as ET
 
     down = topology.cables[0].name
-    root = ET.fromstring(as_svg(topology, is_down=lambda name: name == down))  # noqa: S314 - our own document
+    root = ET.fromstring(drawing(topology, is_down=lambda name: name == down).document("x"))  # noqa: S314 - our own document
     ns = "{http://www.w3.org/2000/svg}"
     texts = [text.text for text in root.iter(f"{ns}text")]
     assert set(topology.nodes) <= set(texts)
