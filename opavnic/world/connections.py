@@ -41,7 +41,7 @@ class Connections:
 
     def __init__(self, server: web.Server) -> None:
         """Create the protocols of connections to a server."""
-        self._server = server
+        self.server = server
         self._timers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
 
     def __call__(self) -> asyncio.BaseProtocol:
@@ -53,7 +53,7 @@ class Connections:
 
         Returns: None if there are too many and all of them are being answered.
         """
-        if len(self._server.connections) >= MAX_CONNECTIONS:
+        if len(self.server.connections) >= MAX_CONNECTIONS:
             for waiting in list(self._timers):
                 self.stop_waiting(waiting)
                 if waiting.transport is not None:
@@ -61,7 +61,7 @@ class Connections:
                     break
             else:
                 return None
-        protocol = self._server()
+        protocol = self.server()
         protocol.connection_made(transport)
         self.await_request(protocol)
         return protocol

@@ -37,7 +37,7 @@ class LabJob:
         """Start. Args:  time: the clock, in seconds."""
         self.name = name
         self.number = number
-        self._time = time
+        self.time = time
         self._started_at = self._alive_at = time()
         self._ended_at: float | None = None
         self._phase = JobPhase.WORKING
@@ -70,7 +70,7 @@ class LabJob:
 
     def alive(self) -> None:
         """Give a sign of life."""
-        self._alive_at = self._time()
+        self._alive_at = self.time()
         self._version += 1
         self._news.set()
 
@@ -93,7 +93,7 @@ class LabJob:
 
     def state(self) -> JobState:
         """Return it as it is now."""
-        now = self._time() if self._ended_at is None else self._ended_at
+        now = self.time() if self._ended_at is None else self._ended_at
         return JobState(
             number=self.number,
             name=self.name,
@@ -144,7 +144,7 @@ class LabJob:
 
     def end(self, phase: JobPhase, error: str = "") -> None:
         """Take note that it is over."""
-        self._phase, self._error, self._ended_at = phase, error, self._time()
+        self._phase, self._error, self._ended_at = phase, error, self.time()
         self._doing, self._done, self._total = "", 0, 0
         self.alive()
 
@@ -154,7 +154,10 @@ _current: ContextVar[LabJob | None] = ContextVar("job", default=None)
 
 def current_job() -> LabJob:
     """Return the job that this coroutine works for; one without followers if there is none."""
-    return _current.get() or LabJob("", asyncio.get_running_loop().time)
+    job = _current.get()
+    if job is None or job.has_ended:  # tasks that a job has started may outlive it
+        return LabJob("", asyncio.get_running_loop().time)
+    return job
 
 
 class _Run(Generic[Result]):

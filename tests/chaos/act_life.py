@@ -59,7 +59,8 @@ def kill_during_up(world: World, rng: random.Random) -> None:
     world.programs.let_go(client)
     # where the client alone was killed, the lab may be on its way up, or run: that is settled like any lab
     lab = world.brief
-    wait_for(lambda: not lab.processes() or lab.directory.control_socket.exists(), LIMIT_S)
+    if wait_for(lambda: not lab.processes() or lab.directory.control_socket.exists(), LIMIT_S):
+        world.programs.run("job", "wait", "1", "--lab", lab.name)
 
 
 @action

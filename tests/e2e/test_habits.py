@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import termios
 import time
@@ -119,6 +120,22 @@ def test_check_finds_what_is_cut_off_and_fails(lab: dict[str, str]) -> None:
         assert "link_fault" in links
     finally:
         opavnic(lab, "fault", "clear")
+
+
+def test_check_is_a_job_of_the_lab_and_ctrl_c_cancels_it(lab: dict[str, str]) -> None:
+    with started(["check", "--timeout", "30s"], env=lab, stdout=-1, stderr=-1) as process:
+        job = None
+        while job is None or not job["total"]:
+            jobs = json.loads(opavnic(lab, "job", "list", "--json"))["jobs"]
+            job = next((one for one in jobs if one["name"] == "check" and one["phase"] == "working"), None)
+        assert job["can_cancel"]
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, said.splitlines()[-1]) == (
+        130,
+        "opavnic: interrupted; check was cancelled, nothing was changed",
+    )
+    assert opavnic(lab, "job", "wait", 1).startswith("up: done in ")
 
 
 def test_state_that_is_saved_comes_up_again(environment: dict[str, str], tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,10 +18,6 @@ from opavnic.cli.base.output import (
     print_sheets,
     wrong,
 )
-
-if TYPE_CHECKING:
-    from opavnic.lab.run.reach.plan import ReachReport, VnicPlace
-    from opavnic.state.lab import LabState
 
 _FAILURES_SHOWN: Final = 20
 _MATRIX: Final = 64
@@ -66,67 +61,23 @@ def check(
       opavnic check --json
     """
     from opavnic.cli.base.common import lab_client
-    from opavnic.lab.ownership.runtime import running_lab
-    from opavnic.lab.run.reach.hosts import check_reach
-    from opavnic.lab.run.reach.plan import PairSample
-    from opavnic.state.lab import LabState
+    from opavnic.cli.base.jobs import job_result
+    from opavnic.state.reach import ReachState
 
-    _, journal = running_lab(lab)
-    state = lab_client(lab).read(LabState, "/status")
-    with _progress() as progress:
-        sample = PairSample(state.seed if seed is None else seed, everything)
-        report = check_reach(journal, state, timeout_s=timeout, sample=sample, progress=progress)
-    down = [
-        {"host": host.name, "interface": vnic.interface, "state": vnic.state}
-        for host, vnic in state.vnics()
-        if vnic.ip is not None and not vnic.is_up
-    ]
-    data = report.as_json(journal.lab) | {"down": down}
-    data["not_asked"] = list(_not_asked(state, data["pairs"]))
-    data["ok"] = data["ok"] and not down
+    options = {"timeout_s": timeout, "everything": everything, "seed": seed}
+    found = job_result(lab_client(lab), ReachState, "POST", "/check", options)
+    data = found.as_json()
     if as_json:
         print_json(data)
     elif current_form() is Form.CSV:
         print_records(data["pairs"])
     else:
-        print_sheets(check_items(report, data))
-    if not data["ok"]:
+        print_sheets(check_items(data))
+    if not found.ok:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _progress() -> Any:
-    """Return a context with a function that shows how much is done, on a terminal."""
-    import contextlib
-
-    if not sys.stderr.isatty():
-        return contextlib.nullcontext(lambda done, total: None)
-    return _bar()
-
-
-def _bar() -> Any:
-    import contextlib
-
-    @contextlib.contextmanager
-    def shown() -> Iterator[Any]:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        with Progress(console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task("check")
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-
-    return shown()
-
-
-def _not_asked(state: LabState, pairs: list[dict[str, Any]]) -> Iterator[dict[str, str]]:
-    """Yield the VNICs that are up and in no pair."""
-    asked = {(one["vesw"], one[end]) for one in pairs for end in ("from", "to")}
-    for host, vnic in state.vnics():
-        if vnic.vesw and vnic.is_up and (vnic.vesw, host.name) not in asked:
-            yield {"vesw": vnic.vesw, "host": host.name}
-
-
-def check_items(report: ReachReport, data: dict[str, Any]) -> Iterator[Sheet | str]:
+def check_items(data: dict[str, Any]) -> Iterator[Sheet | str]:
     """Yield the tables and lines of a check: a matrix for each virtual switch, failures, the verdict.
 
     Args:  data: the same as --json prints.
@@ -134,15 +85,15 @@ def check_items(report: ReachReport, data: dict[str, Any]) -> Iterator[Sheet | s
     failed = _marks(data["failures"])
     asked = {(one["vesw"], one["from"], one["to"]) for one in data["pairs"]}
     silent = {(one["vesw"], one["host"]) for one in data["not_asked"]}
-    vesws: dict[str, list[VnicPlace]] = {}
-    for place in report.places:
-        if (place.vesw, place.host) not in silent:
-            vesws.setdefault(place.vesw, []).append(place)
-    for vesw, places in vesws.items():
-        if len(places) > _MATRIX:
+    vesws: dict[str, list[str]] = {}
+    for vnic in data["vnics"]:
+        if (vnic["vesw"], vnic["host"]) not in silent:
+            vesws.setdefault(vnic["vesw"], []).append(vnic["host"])
+    for vesw, hosts in vesws.items():
+        if len(hosts) > _MATRIX:
             here = [pair for pair in asked if pair[0] == vesw]
             reached = sum(pair not in failed for pair in here)
-            every = len(places) * (len(places) - 1)
+            every = len(hosts) * (len(hosts) - 1)
             yield f"{vesw}: {reached} of {len(here)} pairs reached" + (
                 f", a sample of {every} with seed {data['seed']}; all with: opavnic check --all"
                 if len(here) < every
@@ -150,13 +101,13 @@ def check_items(report: ReachReport, data: dict[str, Any]) -> Iterator[Sheet | s
             )
             continue
         rows = []
-        for source in places:
+        for source in hosts:
             cells = "".join(
-                failed.get(pair, ".") if (pair := (vesw, source.host, target.host)) in asked else "-"
-                for target in places
+                failed.get(pair, ".") if (pair := (vesw, source, target)) in asked else "-"
+                for target in hosts
             )
             failing = any(cell not in "-." for cell in cells)
-            rows.append([source.host, wrong(cells, failing), cells.count(".")])
+            rows.append([source, wrong(cells, failing), cells.count(".")])
         yield Sheet((vesw, "to each, in this order", "reached"), rows)
     failures = data["failures"]
     if failures or data["down"]:

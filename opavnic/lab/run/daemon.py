@@ -16,6 +16,7 @@ from aiohttp import web
 from opavnic.base.errors import TooManyError
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
+from opavnic.lab.run.check_service import CheckRoutes
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.save import SaveRoutes
@@ -150,6 +151,7 @@ def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) ->
     return [
         *LabRoutes(lab, hub, down).routes(),
         *SaveRoutes(lab).routes(),
+        *CheckRoutes(lab).routes(),
         *VnicRoutes(lab).routes(),
         *PartRoutes(lab.parts).routes(),
         *lab.routes(),
@@ -177,24 +179,34 @@ async def _live(
     hub = LogHub(lab.directory.log_file)
     cleanups.add("log", hub.close)
     cleanups.add("lab", lab.stop, patience_s=None)
+    control = ControlServer(lab.directory.control_socket, ())
+    cleanups.add("control API", control.close)
+    cleanups.add("readers of the log", hub.end_followers)
     with rare_garbage_collections():
-        runs = await _start_or_end(lab, end)
+        runs = await _start_or_end(lab, end, control)
     if runs:
-        control = ControlServer(lab.directory.control_socket, lab_routes(lab, hub, down))
-        cleanups.add("control API", control.close)
-        cleanups.add("readers of the log", hub.end_followers)
-        await control.start()
+        await control.serve(lab_routes(lab, hub, down))
         ready(lab.status())
         lab.on_failure(end.set if broken is None else lambda: broken(lab.failure))
         await end.wait()
     return await lab.stop()
 
 
-async def _start_or_end(lab: Lab, end: asyncio.Event) -> bool:
-    """Start the lab unless `end` comes first; return whether it runs."""
-    starting = asyncio.ensure_future(lab.start())
+async def _start_or_end(lab: Lab, end: asyncio.Event, control: ControlServer) -> bool:
+    """Start the lab, as its first job, unless `end` comes first; return whether it runs."""
+
+    async def up() -> web.Response:
+        await lab.start()
+        return web.json_response({"lab": lab.model.name})
+
+    jobs = control.jobs.jobs
+    job = jobs.start("up", up())
+    starting = asyncio.ensure_future(jobs.result(job.number))
     ending = asyncio.ensure_future(end.wait())
     try:
+        await control.start_early(
+            lambda: f"lab {lab.model.name} is starting: {job.state().progress or 'nearly ready'}"
+        )
         await asyncio.wait({starting, ending}, return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
@@ -203,7 +215,7 @@ async def _start_or_end(lab: Lab, end: asyncio.Event) -> bool:
     finally:
         ending.cancel()
         if not starting.done():
-            starting.cancel()
+            job.cancel()
             await asyncio.gather(starting, return_exceptions=True)
 
 

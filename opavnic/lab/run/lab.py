@@ -50,6 +50,7 @@ from opavnic.vnic.adapter import Adapter
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.given import VeswFacts
+from opavnic.world.jobs import current_job
 from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.devices import HostDevices, host_devices, native_datapath
@@ -207,19 +208,21 @@ class Lab:
                 raise LabError(str(error)) from error
             raise
 
+    def _say(self, text: str) -> None:
+        current_job().doing(text)
+        self.progress(text)
+
     async def _start(self) -> None:
         self._started_at = asyncio.get_running_loop().time()
         lab_file_directory = Path(self._file).parent
         check_parts(self.model, lab_file_directory)
         self._choose_datapath()
-        self.progress(f"making {counted(len(self.hosts_here), 'host')}")
-        vnet_hdr = self.datapath.name == "native"
-        time = asyncio.get_running_loop().time
-        pace = Pace(len(self.hosts_here), "hosts made", self.progress, time)
-        await self.machine.make_hosts(vnet_hdr=vnet_hdr, progress=pace.count)
+        self._say(f"making {counted(len(self.hosts_here), 'host')}")
+        pace = Pace(len(self.hosts_here), "hosts made", self.progress, current_job())
+        await self.machine.make_hosts(vnet_hdr=self.datapath.name == "native", progress=pace.count)
         self._name_vesws()
         for said in limits_of_size(self.model, self.machine.kernels) if self.netdev == "tap" else ():
-            self.progress(said)
+            self._say(said)
         self._prepare_ways()
         self.files = self._name_hosts()
         if self.datapath.name == "native":
@@ -252,7 +255,7 @@ class Lab:
         for host in self.hosts.values():
             host.announces = True
         self.machine.watch(self.hosts)
-        self.progress("ready")
+        self._say("ready")
 
     async def _set_up_hosts(self) -> None:
         """Set up the hosts that the lab file says more of, now that they have their VNICs."""
@@ -261,7 +264,7 @@ class Lab:
             return
         if self.world.managed_by == "remote":
             await self._wait_ready(None)
-        self.progress(f"setting up {counted(len(setups), 'host')}")
+        self._say(f"setting up {counted(len(setups), 'host')}")
         await self.reconciler.set_up(setups)
 
     def _name_vesws(self) -> None:
@@ -338,7 +341,7 @@ class Lab:
         except DatapathUnavailableError as error:
             raise LabError(f"datapath: native: {error}; or write auto or python") from error
         if self.datapath.reason and self.netdev == "tap":
-            self.progress(f"on the Python datapath: {self.datapath.reason}")
+            self._say(f"on the Python datapath: {self.datapath.reason}")
 
     async def _start_own_parts(self, world: World) -> None:
         own = self.parts.own
@@ -353,7 +356,7 @@ class Lab:
         if world.managed_by == "external":
             pkeys = {vesw.name: vesw.pkey for vesw in self.model.vesws}
             await self.parts.start_own("fabric manager", fabric_management(world, pkeys))
-            self.progress(f"the fabric manager is {AWAITED}")
+            self._say(f"the fabric manager is {AWAITED}")
         if self._carrier is not None:
             merge_udp = self.model.datapath.merge_udp
             datapath = native_datapath(
@@ -375,7 +378,7 @@ class Lab:
                 reason = f"the Ethernet Manager of lab {self.model.name} runs on the coordinator"
             own["Ethernet Manager"] = NoManager(reason)
             return
-        self.progress(
+        self._say(
             "the Ethernet Manager configures "
             + counted(len(self.model.vesws), "virtual switch", "virtual switches")
         )

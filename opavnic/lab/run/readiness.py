@@ -15,6 +15,7 @@ from hfi_sim.base.text import counted
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.run.status import vnic_state
+from opavnic.world.jobs import LabJob, current_job
 
 SILENCE_S: Final = 30.0
 """A lab whose VNICs are not up fails once nothing has happened for so long."""
@@ -32,18 +33,21 @@ VnicsOf = Callable[[str], Sequence[HostVnic]]
 
 
 class Pace:
-    """Says every two seconds how far a count has come, and how fast; nothing of what takes less."""
+    """Says every two seconds how far a count has come, and how fast; nothing of what takes less. A job always knows."""
 
-    def __init__(self, total: int, said: str, say: Callable[[str], None], time: Callable[[], float]) -> None:
-        """Start at 0. Args:  said: what follows `3 of 1000 `, such as `hosts made`. time: the clock, in seconds."""
+    def __init__(self, total: int, said: str, say: Callable[[str], None], job: LabJob) -> None:
+        """Start at 0. Args:  said: what follows `3 of 1000 `, such as `hosts made`."""
         self._total = total
         self._said = said
         self._say = say
-        self._time = time
-        self._at, self._done = time(), 0
+        self._time = job.time
+        self._job = job
+        job.doing(said, total)
+        self._at, self._done = self._time(), 0
 
     def count(self, done: int) -> None:
         """Take note of how many are done now."""
+        self._job.count(done)
         passed = self._time() - self._at
         if passed >= _SAY_S and self._done < done < self._total:
             rate = (done - self._done) / passed
@@ -70,7 +74,7 @@ class Readiness:
         Raises:  LabError: there is trouble, or nothing has happened for `SILENCE_S`.
         """
         loop = asyncio.get_running_loop()
-        pace = Pace(len(self._ports), "ports have their VNICs", self._say, loop.time)
+        pace = Pace(len(self._ports), "ports have their VNICs", self._say, current_job())
         waiting = deque(self._ports)
         before, quiet_since = (len(waiting), happened()), loop.time()
         while True:

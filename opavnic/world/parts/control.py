@@ -115,19 +115,18 @@ class ControlServer:
 
     def __init__(self, socket_path: Path, routes: Iterable[web.RouteDef]) -> None:
         self._path = socket_path
-        app = web.Application(middlewares=[_errors_as_json, self._one_request], client_max_size=MAX_BODY)
         self.jobs = JobRoutes()
-        self.routes = [*routes, *self.jobs.routes(), web.get("/openapi.json", self._describe)]
-        app.add_routes(self.routes)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, logger=_http_log)
+        self.routes = self._with_own(routes)
+        self._runners: list[web.AppRunner] = []
         self._connections: Connections | None = None
         self._listener: asyncio.Server | None = None
 
+    def _with_own(self, routes: Iterable[web.RouteDef]) -> list[web.RouteDef]:
+        return [*routes, *self.jobs.routes(), web.get("/openapi.json", self._describe)]
+
     async def start(self) -> None:
         """Open the socket, mode 0600."""
-        await self._runner.setup()
-        assert self._runner.server is not None  # noqa: S101 - there since setup
-        self._connections = Connections(self._runner.server)
+        self._connections = Connections(await self._server_of(self.routes))
         before = os.umask(0o177)
         try:
             loop = asyncio.get_running_loop()
@@ -135,12 +134,37 @@ class ControlServer:
         finally:
             os.umask(before)
 
+    async def start_early(self, why: Callable[[], str]) -> None:
+        """Open the socket when only jobs can be asked for yet. Args: why: says why the rest is not there, in a line."""
+
+        async def refuse(_: web.Request) -> web.Response:
+            return web.json_response({"error": why()}, status=503)
+
+        self.routes = [*self.routes, web.route("*", "/{path:.*}", refuse)]
+        await self.start()
+
+    async def serve(self, routes: Iterable[web.RouteDef]) -> None:
+        """Serve these routes, beside those of jobs, on connections from now on."""
+        assert self._connections is not None  # noqa: S101 - there since start
+        self.routes = self._with_own(routes)
+        self._connections.server = await self._server_of(self.routes)
+
+    async def _server_of(self, routes: Iterable[web.RouteDef]) -> web.Server:
+        app = web.Application(middlewares=[_errors_as_json, self._one_request], client_max_size=MAX_BODY)
+        app.add_routes(routes)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, logger=_http_log)
+        self._runners.append(runner)
+        await runner.setup()
+        assert runner.server is not None  # noqa: S101 - there since setup
+        return runner.server
+
     async def close(self) -> None:
         """Finish the requests being answered and close the socket. May be called twice."""
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        await self._runner.cleanup()
+        for runner in self._runners:
+            await runner.cleanup()
         await self.jobs.jobs.close()
 
     @Api("This API", "an OpenAPI document", OpenApi)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import math
 import os
 import selectors
 import socket
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final
+from typing import Final, ParamSpec
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.neighbours import NeighbourClient, NeighbourTable
@@ -40,6 +41,8 @@ from opavnic.lab.run.reach.plan import (
 
 ATTEMPTS: Final = 3
 """How often an echo is sent that gets no answer."""
+Told = ParamSpec("Told")
+_TELL_S: Final = 0.1
 _TABLES_S: Final = 0.05
 """How often the neighbour tables of the machine are looked at."""
 _RECEIVE_BUFFER: Final = 4 << 20
@@ -113,6 +116,19 @@ class _Running:
     """Neighbours that were not in the kernel's tables before."""
     refusals: dict[int, int]
     """Of the neighbour tables when it began, by IP version."""
+
+
+def told_now_and_then(tell: Callable[Told, None]) -> Callable[Told, None]:
+    """Return a function that takes what `tell` takes, and calls it no more often than every tenth of a second."""
+    told_at = -math.inf
+
+    def told(*args: Told.args, **kwargs: Told.kwargs) -> None:
+        nonlocal told_at
+        if (now := time.monotonic()) - told_at >= _TELL_S:
+            told_at = now
+            tell(*args, **kwargs)
+
+    return told
 
 
 def open_sockets(ends: contextlib.ExitStack) -> HostSockets:

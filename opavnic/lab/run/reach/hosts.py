@@ -26,12 +26,12 @@ def check_reach(
     *,
     timeout_s: float,
     sample: PairSample,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[str, int, int], None],
 ) -> ReachReport:
     """Send all echoes and wait for their answers. Call it in a process without other threads.
 
     Args:    state: of the lab. timeout_s: how long an answer may take. sample: which pairs of large virtual
-             switches are asked. progress: called with the number of probes that are over, and of all.
+             switches are asked. progress: called with what is counted, how many are done, and of how many.
     Raises:  LabError: a host cannot be entered.
     """
     raise_limit()
@@ -45,7 +45,8 @@ def check_reach(
         ]
         if journal.private:
             enter_private(Libc(), journal.pid)
-        for host in state.hosts:
+        for number, host in enumerate(state.hosts):
+            progress("hosts are entered", number, len(state.hosts))
             if host.name in journal.kernels:
                 continue
             try:
@@ -57,9 +58,10 @@ def check_reach(
             places += _in_host(host.name, namespace, here)
         for kernel in kernels:
             places += kernel.places()
-        report = EchoRun(hosts, places, timeout_s, sample).run(progress)
+        count = partial(progress, "echoes are over")
+        report = EchoRun(hosts, places, timeout_s, sample).run(count)
         for kernel in kernels:  # one by one: what one of them asks takes the processors of the others
-            report = report.with_outcomes(kernel.ask(report.places, timeout_s, sample))
+            report = report.with_outcomes(kernel.ask(report.places, timeout_s, sample, count))
         return report
 
 

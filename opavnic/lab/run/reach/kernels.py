@@ -1,7 +1,8 @@
 """The echoes of `opavnic check` from hosts that are kernels of their own: this module runs there, too.
 
 A host's kernel sends what its programs send, so a program there asks. It says on one line of its output what its VNICs
-are like, reads on one line of its input those of all hosts, and says on another line what came of its probes.
+are like, reads on one line of its input those of all hosts, says now and then how many of its probes are over, and last
+what came of them.
 """
 
 from __future__ import annotations
@@ -10,19 +11,17 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from ipaddress import IPv4Address, IPv6Address
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from opavnic.kernel.client import client_words
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
-from opavnic.lab.run.reach.echoes import EchoRun, open_sockets, places_here
+from opavnic.lab.run.reach.echoes import EchoRun, open_sockets, places_here, told_now_and_then
 from opavnic.lab.run.reach.plan import EchoKind, PairSample, Probe, ProbeOutcome, VnicPlace
-
-_PATIENCE_S: Final = 10.0
 
 
 class KernelAsker:
@@ -61,8 +60,17 @@ class KernelAsker:
         """Return the VNICs of the host. Raises LabError."""
         return [_place(told) for told in self._line()]
 
-    def ask(self, places: Iterable[VnicPlace], timeout_s: float, sample: PairSample) -> list[ProbeOutcome]:
-        """Let it send its probes to these VNICs, and return what came of them. Raises LabError."""
+    def ask(
+        self,
+        places: Iterable[VnicPlace],
+        timeout_s: float,
+        sample: PairSample,
+        progress: Callable[[int, int], None],
+    ) -> list[ProbeOutcome]:
+        """Let it send its probes to these VNICs, and return what came of them. Raises LabError.
+
+        Args:  progress: called with the number of its probes that are over, and of all.
+        """
         assert self._program.stdin is not None  # noqa: S101 - asked for
         told = {
             "places": [_told(place) for place in places],
@@ -72,13 +80,14 @@ class KernelAsker:
         with contextlib.suppress(OSError):  # it has ended, which is said below
             self._program.stdin.write(json.dumps(told) + "\n")
             self._program.stdin.flush()
-        return [_outcome(told) for told in self._line()]
+        return [_outcome(told) for told in self._line(progress)]
 
-    def _line(self) -> list[dict[str, Any]]:
+    def _line(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[dict[str, Any]]:
         assert self._program.stdout is not None  # noqa: S101 - asked for
-        line = self._program.stdout.readline()
         try:
-            return list(json.loads(line))
+            while isinstance(told := json.loads(self._program.stdout.readline()), dict):
+                progress(told["done"], told["total"])
+            return list(told)
         except ValueError:
             raise LabError(
                 f"cannot check from host {self._host}: its kernel does not run the check"
@@ -132,14 +141,17 @@ def main() -> None:
     host, vnics = sys.argv[1], json.loads(sys.argv[2])
     with contextlib.ExitStack() as ends:
         sockets = open_sockets(ends)
-        sys.stdout.write(json.dumps([_told(place) for place in places_here(host, vnics)]) + "\n")
-        sys.stdout.flush()
+        _tell([_told(place) for place in places_here(host, vnics)])
         told = json.loads(sys.stdin.readline())
         places = [_place(place) for place in told["places"]]
         run = EchoRun({host: sockets}, places, told["timeout_s"], PairSample(**told["sample"]))
-        report = run.run(lambda done, total: None)
-        sys.stdout.write(json.dumps([_told_outcome(outcome) for outcome in report.outcomes]) + "\n")
-        sys.stdout.flush()
+        report = run.run(told_now_and_then(lambda done, total: _tell({"done": done, "total": total})))
+        _tell([_told_outcome(outcome) for outcome in report.outcomes])
+
+
+def _tell(what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

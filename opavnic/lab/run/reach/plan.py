@@ -339,6 +339,7 @@ class ReachReport:
             "probes": len(self.outcomes),
             "seed": self.sample.seed,
             "sampled": self.sampled(),
+            "vnics": [{"vesw": place.vesw, "host": place.host} for place in self.places],
             "pairs": list(pairs.values()),
             "oversize_refused": not any(
                 id(o.probe) in wrong for o in asked if o.probe.kind is EchoKind.OVERSIZE

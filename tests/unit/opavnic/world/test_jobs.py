@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession, UnixConnector, web
 
 from hfi_sim.base.errors import InputError
 from lab_in_memory import served
@@ -16,6 +17,7 @@ from opavnic.world.jobs import KEPT, MOST, LabJobs, current_job
 from opavnic.world.json_body import json_answer
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
+from opavnic.world.parts.control import ControlServer
 from opavnic.world.silence import Silence
 
 
@@ -162,6 +164,35 @@ async def test_end_of_the_lab_ends_its_jobs(tmp_path: Path) -> None:
         await started(http, begin=True)
     assert slow.done == 0
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("job ")] == []
+
+
+async def test_lab_that_starts_shows_its_job_and_says_why_the_rest_is_not_there_yet(
+    slow: Slow, tmp_path: Path
+) -> None:
+    control = ControlServer(tmp_path / "sock", ())
+    ready = asyncio.Event()
+
+    async def up() -> web.Response:
+        current_job().doing("hosts made", 3)
+        await ready.wait()
+        return web.json_response({})
+
+    job = control.jobs.jobs.start("up", up())
+    await control.start_early(lambda: f"starting: {job.state().progress}")
+    async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+        assert (await got(http, "/jobs"))["jobs"] == [
+            job.state().as_json() | {"silent_s": ANY, "seconds": ANY}
+        ]
+        async with http.post("/slow", json={}) as answer:
+            assert (answer.status, await answer.json()) == (503, {"error": "starting: 0 of 3 hosts made"})
+    ready.set()
+    await control.jobs.jobs.result(job.number)
+    await control.serve(slow.routes())
+    async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+        assert (await started(http))["number"] == 2
+        assert (await got(http, "/jobs/1"))["phase"] == "done"
+    slow.go_on.set()
+    await control.close()
 
 
 def test_silence_counts_looks_and_not_the_time_in_which_a_busy_machine_let_none_be_made() -> None:

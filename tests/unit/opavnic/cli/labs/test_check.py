@@ -19,7 +19,7 @@ def place(host: str, index: int, *, has_address: bool = True) -> VnicPlace:
 def text(report: ReachReport, not_asked: list[dict[str, str]]) -> list[str]:
     data = report.as_json("x") | {"down": [], "not_asked": not_asked}
     lines = []
-    for item in check_items(report, data):
+    for item in check_items(data):
         if isinstance(item, Sheet):
             lines += [" ".join(map(str, row)) for row in item.rows]
         else:
