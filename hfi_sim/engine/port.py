@@ -24,6 +24,7 @@ from hfi_sim.wire.lrh16b import (
     BECN_BYTE3,
     FECN_BYTE7,
     dlid_of,
+    is_9b,
     is_16b,
     length_qw_of,
     pkey_of,
@@ -108,9 +109,12 @@ class EnginePort:
             return Drop.TX_PORT_DOWN
         if size > MAX_PACKET:
             return Drop.TX_MTU
-        if size < MIN_PACKET or not is_16b(data) or length_qw_of(data) * QUAD_WORD != size:
+        if size < MIN_PACKET:
             return Drop.TX_MALFORMED
-        return None
+        if is_9b(data):
+            return Drop.TX_MALFORMED if check_packet(data, None) else None
+        is_whole = is_16b(data) and length_qw_of(data) * QUAD_WORD == size
+        return None if is_whole else Drop.TX_MALFORMED
 
     def inject(
         self, now: int, packet: bytes, slid: int, dlid: int, pkey: int, way: Leaving | None = None

@@ -17,7 +17,7 @@ from hfi_sim.engine.link.direction import Direction
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
-from hfi_sim.wire.lrh16b import SIZE, dlid_of, entropy_of, is_16b, pkey_of, sc_of, with_sc
+from hfi_sim.wire.lrh16b import SIZE, dlid_of, entropy_of, is_9b, is_16b, pkey_of, sc_of, with_sc
 
 
 class EngineSwitchPort:
@@ -126,7 +126,7 @@ class EngineSwitch:
 
         Args:  hops: switches visited, this one included.
         """
-        if len(packet) < SIZE or not is_16b(packet):
+        if len(packet) < SIZE or not (is_16b(packet) or is_9b(packet)):
             self.drop(in_port.number, packet, Drop.SW_MALFORMED)
             return
         dlid = dlid_of(packet)

@@ -1,7 +1,8 @@
 """Capture files, pcap and pcapng: one reader and one writer, for whole files and for streams that grow.
 
 Packets keep their time in nanoseconds, the name of their interface and their comment, as far as the format has them.
-16B packets have link type 147 (USER0). Where a file was cut off, the reader does not stop quietly, but says so.
+16B packets have link type 147 (USER0), 9B packets 197 (ERF). Where a file was cut off, the reader does not stop
+quietly, but says so.
 
 Source: the pcapng specification (draft-ietf-opsawg-pcapng): section, interface, simple and enhanced packet, interface
 statistics blocks; and that of pcap (draft-ietf-opsawg-pcap).
@@ -17,8 +18,11 @@ from typing import BinaryIO, Final, NamedTuple
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import Order
 from hfi_sim.wire.header import Header, structure
+from hfi_sim.wire.packet_9b import carry_9b
 
 DLT_ETHERNET: Final = 1
+DLT_ERF: Final = 197
+"""Records of Endace, each with a type; 9B packets have it, with type 29, which Wireshark itself reads."""
 DLT_USER0: Final = 147
 """The first link type that is free for private use; our captures of 16B packets have it."""
 NS_PER_S: Final = 10**9
@@ -308,6 +312,38 @@ def unknown_interface(number: int) -> WireError:
     )
 
 
+# --- 9B packets ------------------------------------------------------------------------------------------------
+
+_ERF: Final = structure(
+    "ERF header", "u64 time; u8 type, flags; u16 record_size, lost, wire_size", "big", module=__name__
+)
+_ERF_9B: Final = 29
+_VARYING_LENGTH: Final = 4
+
+
+def erf_9b(packet: bytes) -> bytes:
+    """Return the record of a 9B packet as its receiver has it (`bare_9b`); its time is that of its block."""
+    size = len(packet)
+    head = _ERF.build(type=_ERF_9B, flags=_VARYING_LENGTH, record_size=_ERF.size + size, wire_size=size)
+    return head + packet
+
+
+def packet_of(link_type: int, data: bytes) -> bytes | None:
+    """Return a captured packet as links carry it; None: it is no packet of a fabric, or was cut off."""
+    if link_type == DLT_USER0:
+        return data
+    if link_type != DLT_ERF or len(data) < _ERF.size or data[_TYPE_AT] & _TYPE_MASK != _ERF_9B:
+        return None
+    try:
+        return carry_9b(data[_ERF.size :], None)
+    except WireError:
+        return None
+
+
+_TYPE_AT: Final = 8
+_TYPE_MASK: Final = 0x7F
+
+
 # --- writing -------------------------------------------------------------------------------------------------
 
 _pack_head: Final = OURS.block.codec.pack
@@ -337,9 +373,14 @@ class PcapngWriter:
         Args:  snap: bytes that are kept of a packet at most; 0: all.
         """
         self._interfaces[name] = len(self._interfaces)
-        options = _option(_OPT_IF_NAME, name.encode()) + _option(_OPT_IF_TSRESOL, _TSRESOL_NANOSECONDS)
-        description = OURS.interface.build(linktype=self._link_type, snaplen=snap)
-        return _block(INTERFACE, description + options + _END_OF_OPTIONS)
+        return interface(name, self._link_type, snap)
+
+
+def interface(name: str, link_type: int, snap: int = 0) -> bytes:
+    """Return the description of an interface."""
+    options = _option(_OPT_IF_NAME, name.encode()) + _option(_OPT_IF_TSRESOL, _TSRESOL_NANOSECONDS)
+    description = OURS.interface.build(linktype=link_type, snaplen=snap)
+    return _block(INTERFACE, description + options + _END_OF_OPTIONS)
 
 
 def enhanced_packet(interface: int, time_ns: int, data: bytes, wire_len: int, comment: bytes = b"") -> bytes:

@@ -93,6 +93,10 @@ class Icrc:
         value = crc32(_QUAD_WORDS.pack(qw0 | VARIABLE_QW0, qw1 | VARIABLE_QW1), 0)
         return crc32(_PAD_COUNT_BYTE[pad_count], crc32(rest, value))
 
+    def compute_9b(self, masked: bytes | bytearray) -> int:
+        """Return the ICRC of a 9B packet without its ICRC, from the LRH on, what may change set to ones."""
+        return self._crc32(masked, 0)
+
     def check(self, packet: bytes | bytearray | memoryview) -> bool:
         """Return whether the ICRC of a whole packet matches; False where it is too short to have one."""
         if len(packet) < _QUAD_WORDS.size + TRAILER_SIZE:

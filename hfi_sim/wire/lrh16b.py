@@ -15,10 +15,12 @@ from hfi_sim.wire.l4 import L4
 
 L2_16B: Final = 2
 """The L2 field of a 16B packet."""
+L2_9B: Final = 3
+"""The L2 field of the head of a 9B packet (`hfi_sim.wire.packet_9b`), which has this layout too."""
 LT_HEAD: Final = 1
 """The LT bit of a head flit."""
 
-_L2_TEXTS: Final = {value: "16B" if value == L2_16B else "not 16B" for value in range(4)}
+_L2_TEXTS: Final = {0: "not 16B", 1: "not 16B", L2_16B: "16B", L2_9B: "head of a 9B packet"}
 _LT_TEXTS: Final = {0: "not a head flit", LT_HEAD: "head flit"}
 
 
@@ -38,7 +40,9 @@ class Lrh16B(WireHeader):
     sc: Annotated[int, Field(5, "service channel", may_change=True)] = 0
     rc: Annotated[int, Field(3, "routing control")] = 0
     fecn: Annotated[bool, Field(1, "forward explicit congestion notification", FLAG, may_change=True)] = False
-    l2: Annotated[int, Field(2, "packet format: 2 is 16B", codes=_L2_TEXTS)] = L2_16B
+    l2: Annotated[int, Field(2, "packet format: 2 is 16B, 3 the head of a 9B packet", codes=_L2_TEXTS)] = (
+        L2_16B
+    )
     lt: Annotated[int, Field(1, "link transfer: 1 is a head flit", codes=_LT_TEXTS)] = LT_HEAD
     l4: Annotated[int, Field(8, "what follows the header: 0x78 Ethernet, 0x08 management", HEX, L4)] = 0
     pkey: Annotated[int, Field(16, "partition key; bit 15 says full member", HEX)] = 0xFFFF
@@ -78,6 +82,11 @@ def length_qw_of(packet: bytes | bytearray | memoryview) -> int:
 def is_16b(packet: bytes | bytearray | memoryview) -> bool:
     """Return whether L2 names the 16B format."""
     return packet[7] >> _L2_SHIFT & _L2_MASK == L2_16B
+
+
+def is_9b(packet: bytes | bytearray | memoryview) -> bool:
+    """Return whether L2 names the 9B format."""
+    return packet[7] >> _L2_SHIFT & _L2_MASK == L2_9B
 
 
 def sc_of(packet: bytes | bytearray | memoryview) -> int:

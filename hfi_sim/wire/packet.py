@@ -21,8 +21,9 @@ from hfi_sim.wire.field import HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
 from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TAIL_SIZE, TRAILER_SIZE, Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B, with_length_qw
+from hfi_sim.wire.lrh16b import L2_9B, L2_16B, LT_HEAD, Lrh16B, with_length_qw
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
+from hfi_sim.wire.packet_9b import check_9b
 
 _TAIL_LT_TEXTS: Final = {
     0: "left to the hardware",
@@ -62,6 +63,7 @@ _ANY_PAD_FITS: Final = HEADER_SIZE + max(_L4_SIZES.values()) + 7 + TRAILER_SIZE
 """From this many bytes on, every pad count leaves room for every known L4 header."""
 
 _L2_AND_LT: Final = LT_HEAD << 2 | L2_16B
+_HEAD_OF_9B: Final = LT_HEAD << 2 | L2_9B
 _QUAD_WORDS: Final = Struct("<QQ")
 _ICRC: Final = Struct("<I")
 _TRAILERS: Final[tuple[Callable[[int, int], bytes], ...]] = tuple(
@@ -187,7 +189,7 @@ def strip(packet: bytes) -> bytes:
 
 
 def check_packet(packet: WireBytes, icrc: Icrc | None) -> Drop | None:
-    """Return why a receiving port drops `packet`, or None where it is whole. Never raises.
+    """Return why a receiving port drops `packet`, 16B or 9B, or None where it is whole. Never raises.
 
     The first fault found counts; the order is truncated, L2 and LT, Length and pad count, ICRC.
 
@@ -198,7 +200,7 @@ def check_packet(packet: WireBytes, icrc: Icrc | None) -> Drop | None:
         return Drop.RX_TRUNCATED
     qw0, qw1 = _QUAD_WORDS.unpack_from(packet)
     if qw0 >> 61 != _L2_AND_LT:
-        return Drop.RX_L2
+        return check_9b(bytes(packet), icrc) if qw0 >> 61 == _HEAD_OF_9B else Drop.RX_L2
     tail = packet[-1]
     if (qw0 >> 20 & 0x7FF) * QUAD_WORD != size or tail & _TAIL_FAULTS:
         return Drop.RX_LENGTH

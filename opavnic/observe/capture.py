@@ -1,7 +1,8 @@
 """A capture: copies of the packets that enter chosen links and fit a match, as a pcapng file in pieces.
 
-The engine copies them into a ring; nothing here is called for a single packet. The file has one interface for each
-direction of a link, and link type USER0 (147).
+The engine copies them into a ring; nothing here is called for a single packet. The file has an interface for each
+direction of a link, with link type USER0 (147), and behind those another one of the same name for its 9B packets, with
+link type ERF (197), as Wireshark reads them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.targets import directions_of
 from hfi_sim.nodes.cable import LinkDirection
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.wire.captures import NS_PER_S, PcapngWriter, interface_statistics
+from hfi_sim.wire.captures import DLT_ERF, NS_PER_S, PcapngWriter, interface, interface_statistics
 
 DEFAULT_BUFFER: Final = 32 << 20
 MIN_BUFFER: Final = 2 * SEGMENT_BYTES
@@ -70,7 +71,9 @@ class Capture:
         )
         writer = PcapngWriter()
         shown_snap = 0 if snap == MAX_SNAP else snap
-        self.head = writer.head() + b"".join(writer.interface(way.name, shown_snap) for way in ways)
+        of_9b = (interface(way.name, DLT_ERF, shown_snap) for way in ways)
+        of_16b = (writer.interface(way.name, shown_snap) for way in ways)
+        self.head = writer.head() + b"".join((*of_16b, *of_9b))
         """What the file begins with."""
         self._ring, self._end = fabric.capture(ways, config)
         self._told = [0] * len(ways)

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.engine.link.capture import DROP_COMMENTS
 from hfi_sim.fabric.trace import TracedPacket
-from hfi_sim.wire.captures import DLT_USER0, NS_PER_S, CaptureReader, PcapngWriter, is_capture
+from hfi_sim.wire.captures import NS_PER_S, CaptureReader, PcapngWriter, is_capture, packet_of
 from hfi_sim.wire.lrh16b import Lrh16B
 from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
@@ -57,19 +57,22 @@ class TraceReader:
 
         Raises:  WireError: the stream is not such a file, or it is cut off.
         """
-        for _, data, _, time_ns, direction, comment in self._reader.packets():
-            yield TracedPacket(time_ns / NS_PER_S, direction, data, _DROPS.get(comment) if comment else None)
+        for link_type, data, _, time_ns, direction, comment in self._reader.packets():
+            packet = packet_of(link_type, data) or data
+            yield TracedPacket(
+                time_ns / NS_PER_S, direction, packet, _DROPS.get(comment) if comment else None
+            )
 
 
 def read_trace(data: bytes) -> Iterator[TracedPacket]:
-    """Yield the 16B packets of a whole capture, pcapng or pcap; packets of other link types are left out.
+    """Yield the packets, 16B and 9B, of a whole capture, pcapng or pcap; packets of other link types are left out.
 
     Raises:  WireError: it is damaged.
     """
     for link_type, packet, _, time_ns, direction, comment in CaptureReader(io.BytesIO(data)).packets():
-        if link_type == DLT_USER0:
+        if (carried := packet_of(link_type, packet)) is not None:
             yield TracedPacket(
-                time_ns / NS_PER_S, direction, packet, _DROPS.get(comment) if comment else None
+                time_ns / NS_PER_S, direction, carried, _DROPS.get(comment) if comment else None
             )
 
 

@@ -28,6 +28,7 @@ from hfi_sim.wire import captures
 from hfi_sim.wire.field import BITS_PER_BYTE
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import EthernetL4, FmHeader
+from hfi_sim.wire.lrh9b import Bth, Deth, Lrh9B
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad import pma_attributes, pma_ib_attributes, smp_header
 from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
@@ -71,7 +72,7 @@ def headers_in(*places: object) -> Iterator[Header]:
 
 
 HEADERS: list[type[WireHeader]] = [
-    Lrh16B, EthernetL4, FmHeader, Trailer, MadHeader, RmppHeader, VendorHeader, RcHeader,
+    Lrh16B, Lrh9B, Bth, Deth, EthernetL4, FmHeader, Trailer, MadHeader, RmppHeader, VendorHeader, RcHeader,
     ClassPortInfo, VeswPortInfo, Notice, MacEntry,
     PortStatusRequest, ClearPortStatus, PortCountersRequest, ErrorInfoRequest, ErrorInfoPort,
     LbHeaderV1, LbHeaderV2, LbHeaderV3, SegmentHeader, ReHeader, SyncHeader,
@@ -84,7 +85,7 @@ LAYOUTS: list[Header] = [
     ),
     *(layout for item in vars(layouts).values() if isinstance(item, dict) for layout in item.values()
       if isinstance(layout, Header)),
-    *headers_in(layouts, fuse, abi, frames, kernel_wire, *captures.FORMS.values()),
+    *headers_in(layouts, fuse, abi, frames, kernel_wire, captures, *captures.FORMS.values()),
 ]  # fmt: skip
 ALLOWED: dict[tuple[type[WireHeader], str], list[int]] = {
     (RcHeader, "opcode"): list(RcOpcode),

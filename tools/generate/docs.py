@@ -11,6 +11,7 @@ from typing import Final
 from hfi_sim.wire.field import Code, Place
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh9b import Bth, Deth, Lnh, Lrh9B
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.pma_attributes import (
@@ -68,6 +69,12 @@ PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
         "l4-types": L4,
         "ethernet-l4": OffsetTable(EthernetL4.HEADER, Lrh16B.SIZE, Place.in_quad_words),
         "trailer": OffsetTable(Trailer.HEADER, _TRAILER_START, _last_quad_word),
+    },
+    "docs/wire-9b.md": {
+        "lrh9b": OffsetTable(Lrh9B.HEADER),
+        "lnh": Lnh,
+        "bth": OffsetTable(Bth.HEADER),
+        "deth": OffsetTable(Deth.HEADER),
     },
     "docs/wire-mad.md": {
         "fm": OffsetTable(FmHeader.HEADER, Lrh16B.SIZE),

@@ -9,7 +9,7 @@ from typing import Final
 from ejfat.wire.headers import LB_MAGIC, LB_PORT, SYNC_MAGIC, LbHeaderV1, LbHeaderV2, LbHeaderV3, SyncHeader
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.lrh16b import L2_9B, L2_16B, LT_HEAD, Lrh16B
 from hfi_sim.wire.packet import Trailer
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import note
@@ -25,7 +25,7 @@ def sources(_root: Path) -> Iterator[tuple[str, str]]:
     lines = [
         f"//! {note(origins).capitalize()}.",
         "",
-        *_constants("lrh16b", Lrh16B, {"L2_16B": L2_16B, "LT_HEAD": LT_HEAD}),
+        *_constants("lrh16b", Lrh16B, {"L2_16B": L2_16B, "L2_9B": L2_9B, "LT_HEAD": LT_HEAD}),
         *_constants("ethernet_l4", EthernetL4),
         *_constants("trailer", Trailer),
         f"/// L4 types, from {module_file(L4.__module__)}.",

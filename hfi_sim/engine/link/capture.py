@@ -15,7 +15,10 @@ from typing import Final, Protocol
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.link.rule import Match
-from hfi_sim.wire.captures import enhanced_packet
+from hfi_sim.wire.captures import enhanced_packet, erf_9b
+from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
+from hfi_sim.wire.lrh16b import is_9b
+from hfi_sim.wire.packet_9b import bare_9b
 
 MAX_SNAP: Final = 1 << 18
 """Bytes of a packet; no link carries longer ones."""
@@ -30,7 +33,7 @@ class CaptureConfig:
     """What is captured, and how much of it is kept until it is taken."""
 
     interfaces: int
-    """Number of interfaces; each is one direction of a link."""
+    """Number of interfaces; each is one direction of a link. A direction's 9B packets have its number plus this."""
     match: Match = field(default_factory=Match)
     """The packets to capture; its direction is ignored."""
     snap: int = MAX_SNAP
@@ -84,6 +87,9 @@ class PythonRing(CaptureRing):
             return
         counts = self._counts[interface]
         counts[0] += 1
+        if len(packet) >= HEADER_SIZE and is_9b(packet):
+            packet = erf_9b(bare_9b(packet))
+            interface += self._config.interfaces
         comment = b"" if drop is None else DROP_COMMENTS[drop]
         block = enhanced_packet(
             interface, time + self._config.epoch_ns, packet[: self._config.snap], len(packet), comment

@@ -16,9 +16,10 @@ from hfi_sim.base.options import HEX, NANOSECONDS, WHOLE, Option, Quantity, opti
 from hfi_sim.base.quantities import parse_whole
 from hfi_sim.wire.field import Place
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, l4_of, sc_of, slid_of
+from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, is_9b, l4_of, sc_of, slid_of
 from hfi_sim.wire.mad.header import MadHeader
 from hfi_sim.wire.packet import MAX_PACKET
+from hfi_sim.wire.packet_9b import mad_at
 
 _MAD_AT: Final = Lrh16B.SIZE + FmHeader.SIZE
 _VESW_ID: Final = EthernetL4.HEADER.place("vesw_id")
@@ -236,10 +237,12 @@ def _vesw_id(packet: bytes) -> int | None:
 
 
 def _mad_field(packet: bytes, place: Place) -> int | None:
-    start = _MAD_AT + place.offset
-    end = start + place.size
-    if l4_of(packet) != L4.FM or len(packet) < end:
+    if l4_of(packet) != L4.FM:
         return None
+    at = mad_at(packet) if is_9b(packet) else _MAD_AT
+    if at is None or len(packet) < at + place.offset + place.size:
+        return None
+    start, end = at + place.offset, at + place.offset + place.size
     return int.from_bytes(packet[start:end], "big")
 
 

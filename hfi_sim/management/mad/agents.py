@@ -28,6 +28,8 @@ class MadRequest:
     src_qp: int
     dlid: int = 0
     """The LID that it was sent to: one of the port's."""
+    is_9b: bool = False
+    """Whether it came as a 9B packet: its response goes as one, too."""
 
     def whole(self) -> MadRequest:
         """Return the same as an agent finds it in a receive buffer: zeros follow where less was sent.

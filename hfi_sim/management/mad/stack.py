@@ -18,8 +18,8 @@ from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, Agent
 from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.management.mad.transfers import Arrivals, Departures, MessageKey, key_of
 from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import dlid_of, pkey_of, sc_of, slid_of
-from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
+from hfi_sim.wire.lrh16b import dlid_of, is_9b, pkey_of, sc_of, slid_of
+from hfi_sim.wire.mad.fm_packet import build_answer_packet, parse_mad_packet
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     MAD_SIZE_IB,
@@ -41,7 +41,6 @@ from hfi_sim.wire.mad.rmpp import (
     is_active,
     refusal,
 )
-from hfi_sim.wire.packet import strip
 
 if TYPE_CHECKING:
     from hfi_sim.nodes.end_port import EndPort
@@ -64,6 +63,7 @@ class _Where(NamedTuple):
     sl: int
     dest_qp: int
     pkey: int | None
+    is_9b: bool = False
 
 
 class MadStack:
@@ -89,6 +89,7 @@ class MadStack:
         self._take_smp: RestHandler | None = None
         self._take_gsi: Callable[[bytes], Drop | None] | None = None
         self._gives_pma = False
+        self._gives_smps = False
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -142,15 +143,23 @@ class MadStack:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
         self._take_rest = handler
 
-    def give_gsi_to(self, taker: Callable[[bytes], Drop | None] | None, *, with_pma: bool = False) -> None:
+    def give_gsi_to(
+        self,
+        taker: Callable[[bytes], Drop | None] | None,
+        *,
+        with_pma: bool = False,
+        with_smps: bool = False,
+    ) -> None:
         """Pass packets of queue pair 1 to `taker`, whole, as to a driver with a MAD stack of its own; None: end that.
 
         It returns why a packet is dropped, or None.
 
-        Args:  with_pma: those of performance management, too; else they stay here, with the counters.
+        Args:  with_pma: those of performance management, too; else they stay here, with the counters. with_smps: those
+               of queue pair 0, too.
         """
         self._take_gsi = taker
         self._gives_pma = with_pma
+        self._gives_smps = with_smps
 
     def give_qp0_to(self, handler: RestHandler) -> None:
         """Pass MADs of subnet management, which queue pair 0 receives, to `handler`; it may give them to `take`."""
@@ -159,14 +168,21 @@ class MadStack:
     # --- sending -------------------------------------------------------------------------------------------
 
     def send(
-        self, dlid: int, mad: bytes, *, sl: int = 0, dest_qp: int = QP_GSI, pkey: int | None = None
+        self,
+        dlid: int,
+        mad: bytes,
+        *,
+        sl: int = 0,
+        dest_qp: int = QP_GSI,
+        pkey: int | None = None,
+        is_9b: bool = False,
     ) -> Drop | None:
         """Send one MAD and expect nothing (a trap, a response); return why it did not leave, or None.
 
         Args:  mad: at most 2048 bytes; sl: service level, 0-31, of which the port has the service channel;
-               pkey: the port's management P_Key unless given.
+               pkey: the port's management P_Key unless given. is_9b: as a 9B packet, which its LIDs fit.
         """
-        return self._transmit(self._packet(dlid, mad, sl, dest_qp, pkey))
+        return self._transmit(self._packet(_Where(dlid, sl, dest_qp, pkey, is_9b), mad))
 
     def submit(
         self,
@@ -205,7 +221,7 @@ class MadStack:
                     f"{self._port.name}: {len(self._departures)} long messages leave it already"
                 )
         else:
-            packet = self._packet(dlid, message, sl, dest_qp, pkey)
+            packet = self._packet(_Where(dlid, sl, dest_qp, pkey), message)
             self._transactions.begin(now, key, packet, timeout_s, retries, done)
             self._transmit(packet)
         self._runner.poll()
@@ -250,24 +266,15 @@ class MadStack:
         self._next_tid += 1
         return tid
 
-    def _packet(self, dlid: int, mad: bytes, sl: int, dest_qp: int, pkey: int | None) -> Outgoing:
+    def _packet(self, where: _Where, mad: bytes) -> Outgoing:
         port = self._port
         slid = port.lid
-        if pkey is None:
-            pkey = port.pkeys.management
+        dlid, sl, dest_qp, asked_pkey, is_9b = where
+        pkey = port.pkeys.management if asked_pkey is None else asked_pkey
         sc = SC_MANAGEMENT if dest_qp == QP_SMI else port.settings.sc_of(sl)
         if sc is None:
             return Outgoing(b"", slid, dlid, pkey)
-        packet = build_fm_packet(
-            slid=slid,
-            dlid=dlid,
-            sc=sc,
-            pkey=pkey,
-            src_qp=dest_qp,
-            dest_qp=dest_qp,
-            mad=mad,
-            icrc=port.icrc,
-        )
+        packet = build_answer_packet(slid, dlid, sc, sl, pkey, dest_qp, mad, port.icrc, is_9b=is_9b)
         return Outgoing(packet, slid, dlid, pkey)
 
     def _transmit(self, packet: Outgoing) -> Drop | None:
@@ -285,7 +292,8 @@ class MadStack:
 
     def _respond(self, request: MadRequest, response: bytes) -> None:
         """Answer a request, in its partition; in segments where the response is a message of RMPP."""
-        where = _Where(request.slid, request.sl, request.src_qp, self._port.pkeys.answering(request.pkey))
+        pkey = self._port.pkeys.answering(request.pkey)
+        where = _Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
         if self._is_lone(request, response):
             self._departures.begin_lone(self._runner.time(), request.slid, response, where)
             self._runner.poll()
@@ -295,7 +303,7 @@ class MadStack:
                 self._runner.poll()
                 return
             response = _busy(response)
-        self._transmit(self._packet(where.dlid, response, where.sl, where.dest_qp, where.pkey))
+        self._transmit(self._packet(where, response))
 
     def _next_deadline(self) -> float | None:
         parts = (self._transactions, self._arrivals, self._departures)
@@ -311,7 +319,7 @@ class MadStack:
         leaving = self._departures.next_segment()
         if leaving is not None:
             segment, where = leaving
-            self._transmit(self._packet(where.dlid, segment, where.sl, where.dest_qp, where.pkey))
+            self._transmit(self._packet(where, segment))
             return True
         packet = self._transactions.next_resend()
         if packet is not None:
@@ -339,7 +347,7 @@ class MadStack:
 
     def _dispatch(self, packet: bytes) -> Drop | None:
         try:
-            fm, mad = parse_fm_payload(strip(packet))
+            fm, mad = parse_mad_packet(packet)
             header = MadHeader.parse(mad)
         except WireError as error:
             log.debug("[%s] malformed MAD: %s", self._port.name, error)
@@ -347,12 +355,17 @@ class MadStack:
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
         is_given = self._gives_pma or header.mgmt_class != MadClass.PERFORMANCE
-        if self._take_gsi is not None and fm.dest_qp == QP_GSI and is_given:
+        if fm.dest_qp == QP_SMI:
+            is_given = self._gives_smps
+        if self._take_gsi is not None and is_given:
             return self._take_gsi(packet)
         if header.base_version not in BASE_VERSIONS:
             return Drop.MAD_MALFORMED
         sl = self._port.settings.sc_to_sl[sc_of(packet)]
-        request = MadRequest(mad, header, slid_of(packet), pkey_of(packet), sl, fm.src_qp, dlid_of(packet))
+        lids = slid_of(packet), dlid_of(packet)
+        request = MadRequest(
+            mad, header, lids[0], pkey_of(packet), sl, fm.src_qp, lids[1], is_9b=is_9b(packet)
+        )
         is_smp = header.mgmt_class in SMP_CLASSES
         if is_smp != (fm.dest_qp == QP_SMI):
             return Drop.MAD_QP
@@ -411,7 +424,12 @@ class MadStack:
         if header.base_version == BASE_VERSION_IB:
             answer += request.mad[MadHeader.SIZE : MAD_SIZE_IB]
         pkey = limited if pkeys.may_send(limited) else pkeys.management
-        self.send(request.slid, answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
+        self._send_to(request, answer, pkey)
+
+    def _send_to(self, request: MadRequest, answer: bytes, pkey: int) -> None:
+        """Send something to the sender of a request, in the form in which that came."""
+        where = _Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
+        self._transmit(self._packet(where, answer))
 
     def _receive_rmpp(self, request: MadRequest) -> Drop | None:
         """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
@@ -449,8 +467,7 @@ class MadStack:
         return self.take(replace(request, mad=message, header=MadHeader.parse(message)), is_message=True)
 
     def _send_back(self, request: MadRequest, answer: bytes) -> None:
-        pkey = self._port.pkeys.answering(request.pkey)
-        self.send(request.slid, answer, sl=request.sl, dest_qp=request.src_qp, pkey=pkey)
+        self._send_to(request, answer, self._port.pkeys.answering(request.pkey))
 
     def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:
         """Return whether a message is for this stack: the response to a request, or a request to an agent."""

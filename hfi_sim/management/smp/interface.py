@@ -20,7 +20,7 @@ from hfi_sim.management.mad.stack import QP_SMI, MadStack
 from hfi_sim.management.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0
-from hfi_sim.wire.mad.fm_packet import build_fm_packet
+from hfi_sim.wire.mad.fm_packet import build_answer_packet
 from hfi_sim.wire.mad.header import MadHeader
 from hfi_sim.wire.mad.smp_header import Smp
 
@@ -93,7 +93,7 @@ class SubnetInterface:
         way = arrived(smp, in_port, is_switch=isinstance(port, SwitchPort0))
         if isinstance(way, Here) or (isinstance(way, Routed) and self._is_own(way.dlid)):
             return self._end_here(smp, request, in_port, is_local=False)
-        drop = self._pass(smp, way, request.pkey, own=False)
+        drop = self._pass(smp, way, request.pkey, own=False, is_9b=request.is_9b)
         return drop if drop is Drop.MAD_ROUTE else None  # what a port did not let out, it has counted
 
     def _end_here(self, smp: Smp, request: MadRequest, in_port: int, *, is_local: bool) -> Drop | None:
@@ -109,7 +109,7 @@ class SubnetInterface:
             if is_local:
                 self._return(smp, request)
             else:
-                self._pass(smp, way, pkey, own=True)
+                self._pass(smp, way, pkey, own=True, is_9b=request.is_9b)
         return None
 
     def _return(self, smp: Smp, request: MadRequest) -> None:
@@ -118,18 +118,18 @@ class SubnetInterface:
 
     # --- onwards -------------------------------------------------------------------------------------------
 
-    def _pass(self, smp: Smp, way: Next, pkey: int, *, own: bool) -> Drop | None:
+    def _pass(self, smp: Smp, way: Next, pkey: int, *, own: bool, is_9b: bool = False) -> Drop | None:
         if isinstance(way, Discard):
             return Drop.MAD_ROUTE
         if isinstance(way, Out):
-            packet = self._packet(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
+            packet = self._packet(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey, is_9b)
             return self._leave(packet, way.port_num, pkey)
         if isinstance(way, Here):
             return self._loop_back(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
         lid = self._port.lid
         if own and self._port.has_lid(way.dlid):  # before a manager gives it a LID, that is 0
             return self._loop_back(smp, lid, way.dlid, pkey)
-        packet = self._packet(smp, lid, way.dlid, pkey)
+        packet = self._packet(smp, lid, way.dlid, pkey, is_9b)
         return self._port.send_built(packet, lid, way.dlid, pkey)
 
     def _loop_back(self, smp: Smp, slid: int, dlid: int, pkey: int) -> Drop | None:
@@ -140,17 +140,10 @@ class SubnetInterface:
     def _is_own(self, dlid: int) -> bool:
         return dlid != LID_NONE and self._port.has_lid(dlid)
 
-    def _packet(self, smp: Smp, slid: int, dlid: int, pkey: int) -> bytes:
-        return build_fm_packet(
-            slid=slid,
-            dlid=dlid,
-            sc=SC_MANAGEMENT,
-            pkey=pkey,
-            src_qp=QP_SMI,
-            dest_qp=QP_SMI,
-            mad=bytes(smp),
-            icrc=self._port.icrc,
-        )
+    def _packet(self, smp: Smp, slid: int, dlid: int, pkey: int, is_9b: bool) -> bytes:
+        """Return an SMP in the form in which it came, or in which it was asked for."""
+        mad, icrc = bytes(smp), self._port.icrc
+        return build_answer_packet(slid, dlid, SC_MANAGEMENT, 0, pkey, QP_SMI, mad, icrc, is_9b=is_9b)
 
     def _leave(self, packet: bytes, port_num: int, pkey: int) -> Drop | None:
         """Send a packet out of one port; no route leads through an HFI."""

@@ -1,13 +1,14 @@
-"""The way of a management datagram into a 16B packet with L4 0x08, and out of it."""
+"""The way of a management datagram into a packet with L4 0x08, and out of it."""
 
 from __future__ import annotations
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import Lrh16B, is_9b
 from hfi_sim.wire.mad.header import BASE_VERSION_IB, MAD_SIZE, MAD_SIZE_IB, MadHeader
-from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.packet import build_packet, strip
+from hfi_sim.wire.packet_9b import build_mad_9b, parse_mad_9b, short_lid
 
 
 def build_fm_packet(
@@ -21,14 +22,40 @@ def build_fm_packet(
     Raises:  ValueError: the MAD is shorter than its header or longer than 2048 bytes, or a value does not fit.
     Source:  ib_create_send_mad of Linux: "OPA MADs don't have to be the full 2048 bytes".
     """
+    mad = _checked(mad)
+    lrh = Lrh16B(slid, dlid, sc=sc, l4=L4.FM, pkey=pkey)
+    return build_packet(lrh, FmHeader(dest_qp, src_qp).build() + mad, icrc)
+
+
+def _checked(mad: bytes) -> bytes:
+    """Return a MAD as long as it travels. Raises ValueError: it is too short or too long."""
     if len(mad) < MadHeader.SIZE:
         raise ValueError(f"MAD of {len(mad)} bytes is shorter than its header, {MadHeader.SIZE}")
     if len(mad) > MAD_SIZE:
         raise ValueError(f"MAD of {len(mad)} bytes is longer than the longest, {MAD_SIZE}")
-    if mad[0] == BASE_VERSION_IB:
-        mad = mad.ljust(MAD_SIZE_IB, b"\0")
-    lrh = Lrh16B(slid, dlid, sc=sc, l4=L4.FM, pkey=pkey)
-    return build_packet(lrh, FmHeader(dest_qp, src_qp).build() + mad, icrc)
+    return mad.ljust(MAD_SIZE_IB, b"\0") if mad[0] == BASE_VERSION_IB else mad
+
+
+def build_answer_packet(
+    slid: int, dlid: int, sc: int, sl: int, pkey: int, qp: int, mad: bytes, icrc: Icrc, *, is_9b: bool
+) -> bytes:
+    """Return a packet that carries `mad` from a queue pair to that of the same number, in the form of its request.
+
+    Args:    is_9b: the request came as 9B; where a LID has no 16 bits, the answer is 16B all the same.
+    Raises:  ValueError: as `build_fm_packet`.
+    """
+    lids = short_lid(slid), short_lid(dlid)
+    if is_9b and lids[0] is not None and lids[1] is not None:
+        return build_mad_9b((lids[0], lids[1]), sc, sl, pkey, (qp, qp), _checked(mad), icrc)
+    return build_fm_packet(slid, dlid, sc, pkey, qp, qp, mad, icrc)
+
+
+def parse_mad_packet(packet: bytes) -> tuple[FmHeader, bytes]:
+    """Return the queue pairs of a packet that a port has received, 16B or 9B, as an FM header, and its MAD.
+
+    Raises:  WireError: it holds no MAD.
+    """
+    return parse_fm_payload(parse_mad_9b(packet) if is_9b(packet) else strip(packet))
 
 
 def parse_fm_payload(payload: bytes | bytearray | memoryview) -> tuple[FmHeader, bytes]:

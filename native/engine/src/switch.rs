@@ -183,7 +183,7 @@ impl Switch {
             }
             return self.drop_at(state, in_port, burst.packet, drop);
         }
-        if packet.len() < HEADER || u32::from(l2(packet)) != lrh16b::L2_16B {
+        if packet.len() < HEADER || u32::from(l2(packet)) < lrh16b::L2_16B {
             return self.drop_at(state, in_port, burst.packet, Drop::SwMalformed);
         }
         let dlid = dlid(packet);

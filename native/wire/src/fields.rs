@@ -7,6 +7,7 @@ pub mod lrh16b {
     /// Bytes of the header.
     pub const SIZE: usize = 16;
     pub const L2_16B: u32 = 2;
+    pub const L2_9B: u32 = 3;
     pub const LT_HEAD: u32 = 1;
     /// The bits that may change on the way.
     pub const MAY_CHANGE: [u8; SIZE] = [0, 0, 0, 0x80, 0, 0, 0xf0, 0x11, 0, 0, 0, 0, 0, 0, 0xff, 0];
@@ -24,7 +25,7 @@ pub mod lrh16b {
     pub const RC: Field = Field::new(57, 3);
     /// forward explicit congestion notification
     pub const FECN: Field = Field::new(60, 1);
-    /// packet format: 2 is 16B
+    /// packet format: 2 is 16B, 3 the head of a 9B packet
     pub const L2: Field = Field::new(61, 2);
     /// link transfer: 1 is a head flit
     pub const LT: Field = Field::new(63, 1);

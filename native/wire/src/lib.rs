@@ -7,6 +7,7 @@ pub mod flow;
 pub mod frame;
 pub mod icrc;
 pub mod near;
+pub mod nine;
 pub mod shared;
 
 use std::ops::Range;
@@ -128,12 +129,15 @@ pub fn l2(packet: &[u8]) -> u8 {
     lrh16b::L2.get(packet) as u8
 }
 
-/// Whether data is one 16B packet by its size, its L2 and its Length; no other field is checked.
+/// Whether data is one 16B packet by its size, its L2 and its Length, of which no other field is checked, or one 9B packet.
 #[inline]
 pub fn is_whole(data: &[u8]) -> bool {
     (MIN_PACKET..=MAX_PACKET).contains(&data.len())
-        && u32::from(l2(data)) == lrh16b::L2_16B
-        && length(data) == data.len()
+        && if u32::from(l2(data)) == lrh16b::L2_16B {
+            length(data) == data.len()
+        } else {
+            nine::check(data, false).is_ok()
+        }
 }
 
 /// The virtual Ethernet switch id: 12 bits.
@@ -246,7 +250,7 @@ pub fn check(packet: &[u8], with_icrc: bool) -> Result<(), Fault> {
         return Err(Fault::Truncated);
     }
     if le32(packet, lrh16b::L2.word) & FORMAT_MASK != FORMAT {
-        return Err(Fault::L2);
+        return nine::check(packet, with_icrc);
     }
     let tail = packet[size - 1];
     if length(packet) != size || tail & TAIL_FAULTS != 0 {

@@ -47,7 +47,7 @@ local header = {
   {"sc", 6, 2, ProtoField.uint16("opa.sc", "sc", base.DEC, nil, 0x1F0, "service channel"), shift = 4, bits = 5},
   {"rc", 7, 1, ProtoField.uint8("opa.rc", "rc", base.DEC, nil, 0xE, "routing control"), shift = 1, bits = 3},
   {"fecn", 7, 1, ProtoField.bool("opa.fecn", "fecn", 8, nil, 0x10, "forward explicit congestion notification"), shift = 4, bits = 1},
-  {"l2", 7, 1, ProtoField.uint8("opa.l2", "l2", base.DEC, {[0x0] = "not 16B", [0x1] = "not 16B", [0x2] = "16B", [0x3] = "not 16B"}, 0x60, "packet format: 2 is 16B"), shift = 5, bits = 2},
+  {"l2", 7, 1, ProtoField.uint8("opa.l2", "l2", base.DEC, {[0x0] = "not 16B", [0x1] = "not 16B", [0x2] = "16B", [0x3] = "head of a 9B packet"}, 0x60, "packet format: 2 is 16B, 3 the head of a 9B packet"), shift = 5, bits = 2},
   {"lt", 7, 1, ProtoField.uint8("opa.lt", "lt", base.DEC, {[0x0] = "not a head flit", [0x1] = "head flit"}, 0x80, "link transfer: 1 is a head flit"), shift = 7, bits = 1},
   {"l4", 8, 1, ProtoField.uint8("opa.l4", "l4", base.HEX, L4_NAMES, nil, "what follows the header: 0x78 Ethernet, 0x08 management")},
   {"slid_high", 9, 1, ProtoField.uint8("opa.slid_high", "slid_high", base.HEX, nil, 0xF, "source LID, bits 23:20"), shift = 0, bits = 4},

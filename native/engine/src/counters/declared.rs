@@ -9,7 +9,7 @@ use crate::counters::Tally;
 pub enum Drop {
     /// The sending port is not ACTIVE; in INIT and ARMED it sends management packets (SC15) only.
     TxPortDown,
-    /// The sender did not supply a complete 16B packet: too short, wrong L2, or wrong Length.
+    /// The sender did not supply a complete 16B or 9B packet: too short, wrong L2, or wrong Length.
     TxMalformed,
     /// The SLID does not belong to the sending port; 0xffffff does, on a management packet (SC15).
     TxSlid,
@@ -31,7 +31,7 @@ pub enum Drop {
     NetLost,
     /// The send queue to another machine of a cluster was full.
     NetOverflow,
-    /// The packet is too short for a 16B header, or has another L2.
+    /// The packet is too short for a header, or its L2 is neither 16B nor 9B.
     SwMalformed,
     /// The forwarding table has no entry for the DLID, or the packet is in a forwarding loop.
     SwNoRoute,
@@ -56,7 +56,7 @@ pub enum Drop {
     RxPortDown,
     /// The packet is shorter than 24 bytes, the shortest packet with header, ICRC and tail.
     RxTruncated,
-    /// The L2 field is not that of a 16B packet, or LT not that of a head flit.
+    /// The L2 field is neither 16B nor 9B, LT not that of a head flit, or a 9B packet contradicts its head.
     RxL2,
     /// The Length field does not match the size of the packet.
     RxLength,

@@ -10,13 +10,15 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use ::wire::{HEADER, nine};
+
 use super::rule::Match;
 use crate::counters::{DROP_NAMES, Drop};
 
 /// What is captured, and how much of it is kept until it is taken.
 #[derive(Clone, Debug)]
 pub struct CaptureConfig {
-    /// The number of interfaces; each is one direction of a link.
+    /// The number of interfaces; each is one direction of a link. A direction's 9B packets have its number plus this.
     pub interfaces: u32,
     pub fits: Match,
     /// The most bytes kept of a packet.
@@ -67,6 +69,22 @@ const END_OF_OPTIONS: [u8; 4] = [0; 4];
 
 fn padding(size: usize) -> &'static [u8] {
     &[0; 3][..size.wrapping_neg() % 4]
+}
+
+const ERF_HEAD: usize = 16;
+const ERF_9B: u8 = 29;
+const VARYING_LENGTH: u8 = 4;
+
+/// A 9B packet as a record of Endace's (ERF): hfi_sim/wire/captures.py, erf_9b.
+#[cold]
+fn erf_9b(carried: &[u8]) -> Vec<u8> {
+    let packet = nine::bare(carried);
+    let mut record = vec![0; ERF_HEAD];
+    record[8..10].copy_from_slice(&[ERF_9B, VARYING_LENGTH]);
+    record[10..12].copy_from_slice(&((ERF_HEAD + packet.len()) as u16).to_be_bytes());
+    record[14..16].copy_from_slice(&(packet.len() as u16).to_be_bytes());
+    record.extend(packet);
+    record
 }
 
 /// One packet, as it will stand in the file.
@@ -163,9 +181,11 @@ impl CaptureRing {
         if !self.config.fits.fits(packet) {
             return;
         }
+        let of_9b = (packet.len() >= HEADER && nine::is_9b(packet)).then(|| erf_9b(packet));
+        let packet = of_9b.as_deref().unwrap_or(packet);
         let block = Block {
             time_ns: time.wrapping_add(self.config.epoch_ns),
-            interface,
+            interface: interface + if of_9b.is_some() { self.config.interfaces } else { 0 },
             wire_len: packet.len(),
             kept: &packet[..packet.len().min(self.config.snap)],
             reason: drop.map(|drop| DROP_NAMES[drop as usize]),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use wire::{HEADER, L4_ETHERNET, L4_FM, VNIC_HEADER, ethernet_l4, l4};
+use wire::{HEADER, L4_ETHERNET, L4_FM, VNIC_HEADER, ethernet_l4, l4, nine};
 
 use crate::packet::{Packet, dlid, sc, slid};
 
@@ -86,8 +86,13 @@ fn vesw_id(packet: &[u8]) -> Option<u32> {
     is_ethernet.then(|| ethernet_l4::VESW_ID.get(&packet[HEADER..]))
 }
 
+/// What has a MAD behind `MAD_AT` bytes.
 fn mad(packet: &[u8]) -> Option<&[u8]> {
-    (l4(packet) == L4_FM).then_some(packet)
+    if l4(packet) != L4_FM {
+        return None;
+    }
+    let at = if nine::is_9b(packet) { nine::mad_at(packet)? } else { MAD_AT };
+    packet.get(at - MAD_AT..)
 }
 
 fn be(bytes: &[u8]) -> u32 {

@@ -32,8 +32,10 @@ from hfi_sim.engine.python import PythonEngine
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh9b import Bth, Deth, Lnh, Lrh9B
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, slid_of
 from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.packet_9b import carry_9b, short_lid
 
 ICRC = Icrc()
 PKEY = 0x8001
@@ -71,6 +73,31 @@ def packet(
     """
     lrh = Lrh16B(slid, dlid, **{"l4": L4, "pkey": PKEY, **fields})
     return build_packet(lrh, (head + number.to_bytes(4, "big")).ljust(size - 21, b"\0"), ICRC)
+
+
+def packet_9b(
+    slid: int,
+    dlid: int,
+    number: int = 0,
+    *,
+    size: int = 64,
+    sc: int = 0,
+    pkey: int = PKEY,
+    becn: bool = False,
+    mad: bytes = b"",
+    has_grh: bool = False,
+) -> bytes:
+    """Return a 9B packet as links carry it, which bears a number. Args: size: of all of it, if that is enough."""
+    lids = short_lid(slid), short_lid(dlid)
+    assert lids[0] is not None
+    assert lids[1] is not None
+    headers = bytes(40) if has_grh else b""
+    headers += Bth(pkey=pkey, becn=becn, dest_qp=1 if mad else 9).build() + Deth(src_qp=1).build()
+    rest = (headers + mad + number.to_bytes(4, "big")).ljust(size - 28, b"\0")
+    rest += bytes(-len(rest) % 4)
+    lnh = Lnh.GRH if has_grh else Lnh.BTH
+    lrh = Lrh9B(sc=sc & 15, lnh=lnh, dlid=lids[1], slid=lids[0], length_dw=(12 + len(rest)) // 4)
+    return carry_9b(lrh.build() + rest + bytes(4), ICRC)
 
 
 def number_of(sent: bytes) -> int:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from engine_twins import Twins, built_engines
 from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import WireError
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.quantities import SizeOrTime
@@ -32,7 +33,8 @@ from hfi_sim.engine.python import PythonEngine
 from hfi_sim.routing.table import GROUP_BASE
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
-from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, pkey_of, sc_of, slid_of
+from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, is_9b, pkey_of, sc_of, slid_of
+from hfi_sim.wire.packet_9b import bare_9b, carry_9b
 from unit.hfi_sim.engine.hand_made import (
     ACTIVE,
     ICRC,
@@ -41,6 +43,7 @@ from unit.hfi_sim.engine.hand_made import (
     HandMade,
     Tally,
     packet,
+    packet_9b,
     port_config,
     rule,
     table,
@@ -371,17 +374,18 @@ class World:
         )
         self.sent += 1
         slid = self.lid(host) if c % 64 < 63 else pick((5, LID_PERMISSIVE), b)
-        data = packet(
-            slid,
-            dlid,
-            self.sent,
-            size=pick(SIZES, c),
-            sc=pick(SERVICE_CHANNELS, c),
-            entropy=a * b,
-            becn=a % 8 == 5,
-            pkey=9 if a == 6 else pick(SENT_PKEYS, a // 25),
-            **pick(({}, {}, ETHERNET, MAD, MAD | {"head": MAD["head"][:9]}), a // 8),
-        )
+        alike = {
+            "size": pick(SIZES, c),
+            "sc": pick(SERVICE_CHANNELS, c),
+            "becn": a % 8 == 5,
+            "pkey": 9 if a == 6 else pick(SENT_PKEYS, a // 25),
+        }
+        form = pick(({}, {}, ETHERNET, MAD, MAD | {"head": MAD["head"][:9]}), a // 8)
+        if b % 7 == 3:
+            mad = MAD["head"][8:] if form is MAD else b""
+            data = packet_9b(slid, dlid, self.sent, mad=mad, has_grh=c % 3 == 1, **alike)
+        else:
+            data = packet(slid, dlid, self.sent, entropy=a * b, **alike, **form)
         if a == 7:
             damaged = bytearray(data)
             damaged[b % len(data)] ^= 1 << c % 8
@@ -550,10 +554,19 @@ class World:
     def from_port0(self, a: int, b: int, c: int) -> tuple[PortId, bytes]:
         switch = a % len(self.port0)
         _, data = self.make(a, b, c)
-        lrh = replace(Lrh16B.parse(data), slid=pick((SWITCH_LIDS[switch], LID_PERMISSIVE), c))
-        own = bytearray(lrh.build() + data[16:])
-        icrc = ICRC.compute(own[:-TRAILER_SIZE], own[-1] & PAD_COUNT_MASK)
-        own[-TRAILER_SIZE:-1] = icrc.to_bytes(4, "little")
+        slid = pick((SWITCH_LIDS[switch], LID_PERMISSIVE), c)
+        if is_9b(data):
+            own = bytearray(bare_9b(data))
+            own[6:8] = (slid & 0xFFFF).to_bytes(2)
+            try:
+                own = bytearray(carry_9b(bytes(own), ICRC))
+            except WireError:  # it was damaged
+                self.not_whole += 1
+                return self.port0[switch], data
+        else:
+            own = bytearray(replace(Lrh16B.parse(data), slid=slid).build() + data[16:])
+            icrc = ICRC.compute(own[:-TRAILER_SIZE], own[-1] & PAD_COUNT_MASK)
+            own[-TRAILER_SIZE:-1] = icrc.to_bytes(4, "little")
         self.strays.add(bytes(own[16:]))
         return self.port0[switch], bytes(own)
 

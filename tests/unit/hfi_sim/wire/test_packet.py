@@ -115,7 +115,7 @@ def test_check_packet_longer_than_length_is_dropped() -> None:
     assert check_packet(vnic_packet() + bytes(8), ICRC) is Drop.RX_LENGTH
 
 
-@pytest.mark.parametrize("header", [{"l2": 0}, {"l2": 1}, {"l2": 3}, {"lt": 0}])
+@pytest.mark.parametrize("header", [{"l2": 0}, {"l2": 1}, {"l2": 3, "lt": 0}, {"lt": 0}])
 def test_check_packet_wrong_l2_or_lt_is_dropped(header: dict[str, int]) -> None:
     packet = vnic_packet(**header)
 
