@@ -24,6 +24,7 @@ import pytest_asyncio
 from opavnic.testing.pytest_items import (
     LOOP_SCOPES,
     SHARED_BY,
+    FabricOrder,
     give_backend,
     has_fixtures_on_the_fabric,
     has_own_loop,
@@ -38,7 +39,6 @@ from opavnic.testing.pytest_items import (
 )
 from opavnic.testing.pytest_labs import (
     OWN_LOOP,
-    FabricOrder,
     begin_test,
     fabric_for_each_example,
     make_scenario,

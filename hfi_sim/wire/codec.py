@@ -195,7 +195,8 @@ def _writer(field: Field, order: Order) -> Callable[[Any], bytes]:
         write = _writer(_item(field), order)
         return lambda value: b"".join(map(write, value))
     if field.record is not None:
-        return field.record.pack_values
+        pack: Callable[[Any], bytes] = field.record.pack_values
+        return pack
     if not field.is_number:
         return bytes
     size = field.bits // BITS_PER_BYTE

@@ -10,10 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
-
-if TYPE_CHECKING:
-    from hfi_sim.wire.header import Header
+from typing import Any, Final, Literal, Self
 
 BITS_PER_BYTE: Final = 8
 BITS_PER_QUAD_WORD: Final = 64
@@ -79,8 +76,8 @@ class Field:
     signed: bool = False
     count: int = 0
     """The number of items if the value is a tuple; 0 if it is a single value."""
-    record: Header | None = None
-    """The declaration of an item that is itself a header; the item's value is a dict."""
+    record: Any = None
+    """The `Header` of an item that is itself a header; the value of the item is a dict."""
     access: str = ""
     """Access to the field (who may write it), for attributes that specify it."""
 
@@ -125,7 +122,8 @@ class Field:
 
     def _item_faults(self, name: str, value: Any) -> list[str]:
         if self.record is not None:
-            return self.record.faults(value, f"{name}.")
+            found: list[str] = self.record.faults(value, f"{name}.")
+            return found
         if self.shown in (Shown.BYTES, Shown.MAC):
             size = self.bits // BITS_PER_BYTE
             if isinstance(value, bytes) and len(value) == size:

@@ -17,10 +17,12 @@ from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.node.deliveries import Deliveries, GetHandler, nothing_to_get
 from lnet.o2iblnd.actions import Action
-from lnet.o2iblnd.conns import ConnTable, LossCause
+from lnet.o2iblnd.conns import ConnTable
+from lnet.o2iblnd.peer import LossCause
 from lnet.objects.objects import DevEvent, DevState, KibDev, KibNet, KibRoute, is_multi_rail
+from lnet.objects.peers import KibTx
 from lnet.objects.stats import Traffic
-from lnet.objects.tx import KibTx, NetRemoved, Report, TxKind
+from lnet.objects.tx import NetRemoved, Report, TxKind
 from lnet.routes.bonding import ChannelBonding, Connd
 from lnet.routes.messages import MessageTable
 from lnet.routes.multi_rail import MultiRail

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from enum import Enum
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address
-from typing import Final, Protocol
+from typing import Final
 
 from hfi_sim.base.deadlines import Deadlines
 from lnet.base.errors import ProtocolError
@@ -22,11 +21,10 @@ from lnet.o2iblnd.handshake import (
     check_request,
     params_of,
 )
-from lnet.o2iblnd.peer import KibPeer
-from lnet.o2iblnd.responder import PeerUser
+from lnet.o2iblnd.peer import ConnUser, KibPeer, LossCause
 from lnet.objects.objects import KibDev, KibNet, KibRoute, RouteState
+from lnet.objects.peers import KibTx
 from lnet.objects.stats import Traffic
-from lnet.objects.tx import KibTx
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import VERSION_1, VERSIONS, MsgType, RejectReason
 from lnet.wire.msg import IBLND_MSG_SIZE, ConnParams, KibMsg, KibRej
@@ -36,38 +34,6 @@ log = logging.getLogger("lnet.o2iblnd.conns")
 _NOT_KNOWN: Final = (1 << 64) - 1
 """The incarnation that is asked for in version 0x11, which ignores it: a peer that has learned 0x12 since then refuses
 it as stale, and says so."""
-
-
-class LossCause(Enum):
-    """Why a connection was lost or could not be made."""
-
-    DEVICE = "device"
-    """The device here is down, or was removed."""
-    UNREACHABLE = "unreachable"
-    """The peer did not answer the request."""
-    REFUSED = "refused"
-    RENEGOTIATE = "renegotiate"
-    """The peer refused the request, but said what it would accept: the next one has that."""
-    BROKEN = "broken"
-    """An established connection ended."""
-    TIMED_OUT = "timed out"
-    """Nothing has moved on it for too long."""
-
-
-class ConnUser(PeerUser, Protocol):
-    """The interface to the LND that the connections need."""
-
-    def at(self, now: float) -> None:
-        """Take the time of what is handled next."""
-
-    def route_up(self, route: KibRoute) -> None:
-        """Handle a route that has connected."""
-
-    def route_lost(self, route: KibRoute, left: Sequence[KibTx], reason: str, cause: LossCause) -> None:
-        """Handle a route that failed to connect or was disconnected; the messages in `left` need another route."""
-
-    def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
-        """Handle the addresses that a peer announced for itself."""
 
 
 class ConnTable:

@@ -16,8 +16,11 @@ from __future__ import annotations
 import errno
 import itertools
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from ipaddress import IPv4Address
+from typing import Final, Protocol
 
 from lnet.base.errors import ProtocolError
 from lnet.base.nid import Nid
@@ -25,10 +28,11 @@ from lnet.o2iblnd.actions import Action, MsgTag, SendMsg
 from lnet.o2iblnd.credits import ConnCredits
 from lnet.o2iblnd.handshake import Identity
 from lnet.o2iblnd.rdma import RegionTable, rdma_writes
-from lnet.o2iblnd.responder import PeerUser, Responder
+from lnet.o2iblnd.responder import Responder
 from lnet.objects.objects import KibDev, KibNet, KibRoute
+from lnet.objects.peers import KibTx
 from lnet.objects.stats import Traffic
-from lnet.objects.tx import KibTx, TxKind
+from lnet.objects.tx import TxKind
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import LnetMsgType, MsgType
 from lnet.wire.lnet_hdr import LnetHdr
@@ -36,6 +40,56 @@ from lnet.wire.msg import ConnParams, KibMsg, RdmaDesc
 
 SILENCE: Final = 3
 """Keepalive intervals of silence after which a connection that a peer made is closed."""
+
+
+class LossCause(Enum):
+    """Why a connection was lost or could not be made."""
+
+    DEVICE = "device"
+    """The device here is down, or was removed."""
+    UNREACHABLE = "unreachable"
+    """The peer did not answer the request."""
+    REFUSED = "refused"
+    RENEGOTIATE = "renegotiate"
+    """The peer refused the request, but said what it would accept: the next one has that."""
+    BROKEN = "broken"
+    """An established connection ended."""
+    TIMED_OUT = "timed out"
+    """Nothing has moved on it for too long."""
+
+
+class ConnUser(Protocol):
+    """What the connections need of the LND above them."""
+
+    def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
+        """Return whether a message has already been delivered."""
+        ...
+
+    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> bool:
+        """Handle a PUT that has arrived; return False if it was dropped because it is a repeated one."""
+        ...
+
+    def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
+        """Return the data for a GET, or a negative errno."""
+        ...
+
+    def tx_done(self, tx: KibTx, data: bytes) -> None:
+        """Handle a completed message; for a GET, `data` is the fetched data."""
+
+    def tx_failed(self, tx: KibTx, code: int, reason: str) -> None:
+        """Handle a message that failed with an errno, and not with its connection."""
+
+    def at(self, now: float) -> None:
+        """Take the time of what is handled next."""
+
+    def route_up(self, route: KibRoute) -> None:
+        """Handle a route that has connected."""
+
+    def route_lost(self, route: KibRoute, left: Sequence[KibTx], reason: str, cause: LossCause) -> None:
+        """Handle a route that failed to connect or was disconnected; the messages in `left` need another route."""
+
+    def peer_announces(self, nid: Nid, addresses: tuple[IPv4Address, ...], now: float) -> None:
+        """Handle the addresses that a peer announced for itself."""
 
 
 class KibPeer:
@@ -52,7 +106,7 @@ class KibPeer:
         own: Identity,
         cookie: int,
         config: LndConfig,
-        user: PeerUser,
+        user: ConnUser,
         emit: Callable[[Action], None],
         traffic: Traffic,
         version: int,
@@ -96,10 +150,13 @@ class KibPeer:
         self._unacked: dict[int, KibTx] = {}
         self._regions = RegionTable()
         self._responder = Responder(
-            self,
-            user,
+            nid,
             config,
             traffic,
+            params=lambda: self.params,
+            has=partial(user.has, self),
+            deliver=partial(user.deliver, self),
+            read=partial(user.read, self),
             local=self._local,
             regions=self._regions,
             cookies=self._cookies,

@@ -8,46 +8,19 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from lnet.base.errors import ProtocolError
 from lnet.base.nid import Nid
 from lnet.o2iblnd.actions import MsgTag
 from lnet.o2iblnd.rdma import RegionTable, rdma_writes
 from lnet.objects.stats import Traffic
-from lnet.objects.tx import KibTx
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import LnetMsgType, MsgType
 from lnet.wire.lnet_hdr import LnetHdr
-from lnet.wire.msg import KibMsg, RdmaDesc
-
-if TYPE_CHECKING:
-    from lnet.o2iblnd.peer import KibPeer
+from lnet.wire.msg import ConnParams, KibMsg, RdmaDesc
 
 _RANGES_SHOWN = 4
 """Of the written bytes, in the error that not all were written."""
-
-
-class PeerUser(Protocol):
-    """The interface to the LND that a connection needs."""
-
-    def has(self, peer: KibPeer, hdr: LnetHdr) -> bool:
-        """Return whether a message has already been delivered."""
-        ...
-
-    def deliver(self, peer: KibPeer, hdr: LnetHdr, data: bytes) -> bool:
-        """Handle a PUT that has arrived; return False if it was dropped because it is a repeated one."""
-        ...
-
-    def read(self, peer: KibPeer, hdr: LnetHdr) -> bytes | int:
-        """Return the data for a GET, or a negative errno."""
-        ...
-
-    def tx_done(self, tx: KibTx, data: bytes) -> None:
-        """Handle a completed message; for a GET, `data` is the fetched data."""
-
-    def tx_failed(self, tx: KibTx, code: int, reason: str) -> None:
-        """Handle a message that failed with an errno, and not with its connection."""
 
 
 @dataclass(slots=True)
@@ -61,20 +34,30 @@ class Responder:
 
     def __init__(
         self,
-        peer: KibPeer,
-        user: PeerUser,
+        peer: Nid,
         config: LndConfig,
         traffic: Traffic,
         *,
+        params: Callable[[], ConnParams],
+        has: Callable[[LnetHdr], bool],
+        deliver: Callable[[LnetHdr, bytes], bool],
+        read: Callable[[LnetHdr], bytes | int],
         local: Nid,
         regions: RegionTable,
         cookies: Iterator[int],
         send: Callable[..., None],
         transmit: Callable[[MsgTag, bytes], None],
     ) -> None:
-        """Make it. Args: local: the NID of this end. regions, cookies: those of the connection."""
+        """Make it.
+
+        Args:  params: returns what both ends agreed on. has, deliver, read: see `ConnUser`. local: the NID of this end.
+               regions, cookies: those of the connection.
+        """
         self._peer = peer
-        self._user = user
+        self._params = params
+        self._has = has
+        self._take = deliver
+        self._read = read
         self._config = config
         self._traffic = traffic
         self._local = local
@@ -113,12 +96,12 @@ class Responder:
         hdr = self._hdr(message, LnetMsgType.PUT)
         if hdr.payload_length > self._config.max_message:
             self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EMSGSIZE)
-        elif self._user.has(self._peer, hdr):
-            self._traffic.count("dropped", "put", self._local, self._peer.nid, hdr.payload_length)
+        elif self._has(hdr):
+            self._traffic.count("dropped", "put", self._local, self._peer, hdr.payload_length)
             self._send(MsgType.PUT_NAK, cookie=message.cookie, status=-errno.EALREADY)
         else:
             desc = self._regions.register(
-                hdr.payload_length, self._config.frag_bytes, self._peer.params.frags_max
+                hdr.payload_length, self._config.frag_bytes, self._params().frags_max
             )
             cookie = next(self._cookies)
             self._inbound[cookie] = _Inbound(hdr, desc)
@@ -142,24 +125,24 @@ class Responder:
         self._deliver(inbound.hdr, bytes(region.buffer))
 
     def _deliver(self, hdr: LnetHdr, data: bytes) -> None:
-        what = "received" if self._user.deliver(self._peer, hdr, data) else "dropped"
-        self._traffic.count(what, "put", self._local, self._peer.nid, len(data))
+        what = "received" if self._take(hdr, data) else "dropped"
+        self._traffic.count(what, "put", self._local, self._peer, len(data))
 
     def on_get_req(self, message: KibMsg) -> None:
         """Write the data that the peer asks for."""
         hdr = self._hdr(message, LnetMsgType.GET)
         desc = message.desc
-        if desc is None or len(desc.frags) > self._peer.params.max_frags:
-            raise ProtocolError(f"more than the {self._peer.params.max_frags} RDMA fragments agreed on")
+        if desc is None or len(desc.frags) > self._params().max_frags:
+            raise ProtocolError(f"more than the {self._params().max_frags} RDMA fragments agreed on")
         too_long = hdr.sink_length > self._config.max_message
-        data = -errno.EMSGSIZE if too_long else self._user.read(self._peer, hdr)
+        data = -errno.EMSGSIZE if too_long else self._read(hdr)
         if isinstance(data, int):
-            self._traffic.count("dropped", "get", self._local, self._peer.nid, 0)
+            self._traffic.count("dropped", "get", self._local, self._peer, 0)
             self._send(MsgType.GET_DONE, cookie=message.cookie, status=data)
             return
         data = data[: hdr.sink_length]
-        self._traffic.count("received", "get", self._local, self._peer.nid, 0)
-        self._traffic.count("sent", "reply", self._local, self._peer.nid, len(data))
+        self._traffic.count("received", "get", self._local, self._peer, 0)
+        self._traffic.count("sent", "reply", self._local, self._peer, len(data))
         for write in rdma_writes(desc, data):
             self._transmit(MsgTag.RDMA_WRITE, write)
         self._send(MsgType.GET_DONE, cookie=message.cookie, status=len(data))

@@ -1,4 +1,5 @@
-"""The interfaces of this node and of its peers (lnet_ni, lnet_peer_ni), and a peer with its messages (lnet_peer).
+"""The interfaces of this node and of its peers (lnet_ni, lnet_peer_ni), a message in flight (kib_tx), and a peer with
+its messages (lnet_peer).
 
 A network with channel bonding knows a peer by one NID and reaches it over a mesh of routes. With Multi-Rail, a peer has
 a NID for each of its interfaces, and a message takes a pair of interfaces. What waits for a peer and what is in flight
@@ -11,13 +12,16 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lnet.base.nid import Nid
 from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes
-from lnet.objects.tx import KibTx, SendFailed
-from lnet.settings.health import Health
+from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.settings.health import Health, HealthStatus
 from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
+
+if TYPE_CHECKING:
+    from lnet.o2iblnd.peer import KibPeer
 
 MESSAGE_WINDOW: Final = 1024
 """How many messages enter the window of a peer before its oldest one has ended."""
@@ -58,6 +62,69 @@ class PeerNi:
     in_flight: int = 0
     most_in_flight: int = 0
     """The highest value of `in_flight` so far."""
+
+
+@dataclass(slots=True, eq=False)
+class KibTx:
+    """A message, from the call that sends it until its report."""
+
+    msg_id: int
+    """Its number among all messages of this node; the receiver knows the message by it."""
+    kind: TxKind
+    nid: Nid
+    timeout_s: float
+    data: bytes = b""
+    """PUT: the payload."""
+    length: int = 0
+    """GET: bytes requested."""
+    match_bits: int = 0
+    hdr_data: int = 0
+    ptl_index: int = 0
+    deadline: float = 0.0
+    to: Peer | None = None
+    """None: it has failed before it was sent."""
+    place: int = 0
+    """Its place in the window of the peer; 0 until it enters the window."""
+    peer: KibPeer | None = None
+    """The connection on which it is queued or in flight."""
+    route: KibRoute | None = None
+    """The last route it took."""
+    attempts: int = 0
+    handed: bool = False
+    """Whether its connection has begun to send it."""
+    doubt_stamp: int = 0
+    """Incarnation of the peer that may have received the message without acknowledging it; 0: none."""
+    overdue: bool = False
+    """Past its deadline; kept only because it is in doubt."""
+
+    # Multi-Rail
+    local: LocalNi | None = None
+    """The pair of interfaces of the attempt in progress: here, ..."""
+    remote: PeerNi | None = None
+    """... and there; both None between attempts."""
+    source: Nid | None = None
+    """The only local interface it may take; None: any."""
+    only: Nid | None = None
+    """The only interface of the peer it may take; None: any."""
+    retries: int = 0
+    recovery: bool = False
+    """A recovery ping: it is not sent again."""
+    attempt_deadline: float = 0.0
+    """Until when the attempt in progress may last, in seconds; 0: as long as the message."""
+    then: Callable[[SendDone | SendFailed], None] | None = None
+    """Gets the report of a message of LNet itself, in place of the user."""
+    last: tuple[HealthStatus, str] | None = None
+    """How the last attempt failed."""
+
+    @property
+    def may_be_there(self) -> bool:
+        """Whether the peer may have received the message."""
+        return bool(self.doubt_stamp) or (self.peer is not None and self.peer.in_doubt(self))
+
+    @property
+    def nob(self) -> int:
+        """Bytes of the payload that it sends or asks for."""
+        return len(self.data) or self.length
 
 
 class PeerState(Enum):

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 from hfi_sim.base.deadlines import Deadlines
 from lnet.base.nid import Net
-from lnet.o2iblnd.conns import ConnTable, LossCause
+from lnet.o2iblnd.conns import ConnTable
+from lnet.o2iblnd.peer import LossCause
 from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes, RouteState, make_mesh
-from lnet.objects.peers import Peer
+from lnet.objects.peers import KibTx, Peer
 from lnet.objects.stats import Traffic
-from lnet.objects.tx import KibTx
 from lnet.routes.messages import MessageTable, Stuck, Way
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding

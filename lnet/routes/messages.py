@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from hfi_sim.base.deadlines import Deadlines
 from lnet.base.nid import Net, Nid
-from lnet.o2iblnd.conns import ConnTable, LossCause
-from lnet.o2iblnd.peer import KibPeer
+from lnet.o2iblnd.conns import ConnTable
+from lnet.o2iblnd.peer import KibPeer, LossCause
 from lnet.objects.objects import KibDev, KibNet, KibRoute
-from lnet.objects.peers import LocalNi, Peer, PeerNi
+from lnet.objects.peers import KibTx, LocalNi, Peer, PeerNi
 from lnet.objects.stats import Traffic
-from lnet.objects.tx import KibTx, Report, SendDone, SendFailed, TxKind
+from lnet.objects.tx import Report, SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 

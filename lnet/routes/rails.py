@@ -18,11 +18,10 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from lnet.base.nid import Net
-from lnet.o2iblnd.conns import LossCause
+from lnet.o2iblnd.peer import LossCause
 from lnet.objects.objects import KibDev, KibNet, KibRoute
-from lnet.objects.peers import LocalNi, Peer, PeerNi, PeerState
+from lnet.objects.peers import KibTx, LocalNi, Peer, PeerNi, PeerState
 from lnet.objects.stats import Traffic
-from lnet.objects.tx import KibTx
 from lnet.routes.messages import MessageTable, Stuck, Way
 from lnet.settings.health import HealthStatus
 from lnet.settings.networks import Bonding

@@ -157,7 +157,14 @@ class ManagerProgram:
     # --- the device ----------------------------------------------------------------------------------------
 
     async def _open(self) -> None:
-        device, numbers = await opened(self.port.reading.device, self, list(AGENTS), limit_s=OPEN_S)
+        device, numbers = await opened(
+            self.port.reading.device,
+            list(AGENTS),
+            limit_s=OPEN_S,
+            arrived=self.arrived,
+            refused=self.refused,
+            gone=self.gone,
+        )
         self._device = device
         self._device_trouble = ""
         device.start()

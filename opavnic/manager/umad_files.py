@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Final, Protocol
+from typing import Any, Final
 
 from hfi_sim.management.umad.abi import HEADER_SIZE, ID, REGISTER_AGENT2, UNREGISTER_AGENT, Registration
 from opavnic.base.errors import OpavnicError
@@ -33,30 +33,27 @@ class DeviceError(OpavnicError):
     """A umad device cannot be opened or used."""
 
 
-class DeviceOwner(Protocol):
-    """What a device calls; all in the event loop."""
-
-    def arrived(self, messages: list[bytes]) -> None:
-        """Take messages, each with its header."""
-
-    def refused(self, message: bytes, error: OSError) -> None:
-        """Take back a message that the device has refused."""
-
-    def gone(self, reason: str) -> None:
-        """Take note, once, that the device does nothing more."""
-
-
 class UmadDevice:
     """An open device with its agents."""
 
-    def __init__(self, path: str, loop: asyncio.AbstractEventLoop, owner: DeviceOwner) -> None:
+    def __init__(
+        self,
+        path: str,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        arrived: Callable[[list[bytes]], None],
+        refused: Callable[[bytes, OSError], None],
+        gone: Callable[[str], None],
+    ) -> None:
         """Open it. It may hang as long as a device hangs: see `opened`.
 
+        Args:    arrived: called in the event loop with messages, each with its header. refused: with a message that the
+                 device has refused. gone: once, with the reason why the device does nothing more.
         Raises:  DeviceError: it cannot be opened.
         """
         self.path = path
         self._loop = loop
-        self._owner = owner
+        self._arrived, self._refused, self._gone = arrived, refused, gone
         self._ended = False
         self._to_write: SimpleQueue[bytes | None] = SimpleQueue()
         self._writing_since: float | None = None
@@ -111,7 +108,7 @@ class UmadDevice:
 
     def _lost(self, reason: str) -> None:
         if not self._ended:
-            self._tell(self._owner.gone, reason)
+            self._tell(self._gone, reason)
 
     def _write(self) -> None:
         while (message := self._to_write.get()) is not None and not self._ended:
@@ -122,7 +119,7 @@ class UmadDevice:
                 if error.errno in _GONE:
                     return self._lost(f"{self.path}: {_why(error)}")
                 if not self._ended:
-                    self._tell(self._owner.refused, message, error)
+                    self._tell(self._refused, message, error)
             finally:
                 self._writing_since = None
         return None
@@ -141,7 +138,7 @@ class UmadDevice:
                     return self._lost(f"{self.path}: the device has gone")
                 messages, size = self._take(size)
                 if messages:
-                    self._tell(self._owner.arrived, messages)
+                    self._tell(self._arrived, messages)
         except OSError as error:
             self._lost(f"{self.path}: {_why(error)}")
         finally:
@@ -165,10 +162,11 @@ class UmadDevice:
 
 
 async def opened(
-    path: str, owner: DeviceOwner, agents: list[Registration], *, limit_s: float
+    path: str, agents: list[Registration], *, limit_s: float, **called: Any
 ) -> tuple[UmadDevice, list[int]]:
     """Open a device and register agents at it; return it with their numbers. It is not started.
 
+    Args:    called: see UmadDevice.
     Raises:  DeviceError: it cannot be opened or does not answer in time, or an agent is refused.
     """
     loop = asyncio.get_running_loop()
@@ -189,7 +187,7 @@ async def opened(
 
     def work() -> None:
         try:
-            device = UmadDevice(path, loop, owner)
+            device = UmadDevice(path, loop, **called)
             results.append((device, _registered(device, agents)))
         except Exception as error:
             results.append(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import unittest
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -157,3 +158,26 @@ def _closure(item: pytest.Function, name: str) -> Iterator[str]:
                 if other not in seen:
                     seen.add(other)
                     waiting.append(other)
+
+
+@dataclass(frozen=True, slots=True)
+class FabricOrder:
+    """What a test, or a scope of tests, asks of its fabric."""
+
+    node: pytest.Item | pytest.Collector
+    marks: tuple[pytest.Mark, ...] = ()
+    """In place of those of the node."""
+
+    @classmethod
+    def of(cls, node: Any, marks: tuple[pytest.MarkDecorator, ...] = ()) -> FabricOrder:
+        """Return what the markers of a node ask for, or these `marks`."""
+        return cls(node, tuple(mark.mark for mark in marks))
+
+    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
+        """Yield the markers of a name, the nearest first."""
+        yield from (mark for mark in self.marks if mark.name == name)
+        yield from self.node.iter_markers(name)
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        """Return the nearest marker of a name."""
+        return next(self.iter_markers(name), None)

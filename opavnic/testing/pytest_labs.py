@@ -7,12 +7,11 @@ import contextlib
 import functools
 import inspect
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
-from opavnic.testing.pytest_items import FIXTURES, inner_test, is_coroutine, shares_with
+from opavnic.testing.pytest_items import FIXTURES, FabricOrder, inner_test, is_coroutine, shares_with
 
 if TYPE_CHECKING:
     from hfi_sim.engine.api import EngineFactory
@@ -27,29 +26,6 @@ _SETTINGS: Final = "_hypothesis_internal_use_settings"
 """Where Hypothesis keeps the settings of a test; it has no other way to them. Without it, it warns as before."""
 _SCENARIO: Final = pytest.StashKey["Scenario"]()
 _WATCH: Final = pytest.StashKey[Any]()
-
-
-@dataclass(frozen=True, slots=True)
-class FabricOrder:
-    """What a test, or a scope of tests, asks of its fabric."""
-
-    node: pytest.Item | pytest.Collector
-    marks: tuple[pytest.Mark, ...] = ()
-    """In place of those of the node."""
-
-    @classmethod
-    def of(cls, node: Any, marks: tuple[pytest.MarkDecorator, ...] = ()) -> FabricOrder:
-        """Return what the markers of a node ask for, or these `marks`."""
-        return cls(node, tuple(mark.mark for mark in marks))
-
-    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
-        """Yield the markers of a name, the nearest first."""
-        yield from (mark for mark in self.marks if mark.name == name)
-        yield from self.node.iter_markers(name)
-
-    def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        """Return the nearest marker of a name."""
-        return next(self.iter_markers(name), None)
 
 
 def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: bool = False) -> Scenario:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -13,6 +12,7 @@ from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError, QuantityError
 from hfi_sim.base.quantities import parse_time
 from opavnic.base.errors import OpavnicError
+from opavnic.testing.pytest_items import FabricOrder
 
 if TYPE_CHECKING:
     from opavnic.scenario.limits import TimeLimits
@@ -25,23 +25,11 @@ class MarkerError(OpavnicError, InputError):
     """A marker, or a value in the ini file, that cannot be meant."""
 
 
-class Marked(Protocol):
-    """What has markers: a test, or what stands for the tests of a module."""
-
-    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
-        """Yield the markers of a name, the nearest first."""
-        ...
-
-    def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        """Return the nearest marker of a name."""
-        ...
-
-
-def seed(node: Marked, chosen: int | None) -> int:
+def seed(order: FabricOrder, chosen: int | None) -> int:
     """Return the seed of a test. Args: chosen: that of the command line, which overrides markers."""
     if chosen is not None:
         return chosen
-    marker = node.get_closest_marker("fabric_seed")
+    marker = order.get_closest_marker("fabric_seed")
     if marker is None:
         return _DEFAULT_SEED
     if len(marker.args) != 1 or type(marker.args[0]) is not int or marker.kwargs:
@@ -49,9 +37,9 @@ def seed(node: Marked, chosen: int | None) -> int:
     return int(marker.args[0])
 
 
-def shape(node: Marked) -> dict[str, Any]:
+def shape(order: FabricOrder) -> dict[str, Any]:
     """Return the arguments for `generate` from the nearest marker."""
-    marker = node.get_closest_marker("topology")
+    marker = order.get_closest_marker("topology")
     if marker is None:
         from hfi_sim.fabric.topology import DEFAULT_SHAPE
 
@@ -69,14 +57,14 @@ def shape(node: Marked) -> dict[str, Any]:
     return {"kind": marker.args[0], **marker.kwargs} if marker.args else dict(marker.kwargs)
 
 
-def fabric_options(node: Marked) -> dict[str, Any]:
+def fabric_options(order: FabricOrder) -> dict[str, Any]:
     """Return the options of all markers, the nearest first; values that would fail far from the marker are refused."""
     from hfi_sim.engine.link.config import LinkConfig
     from hfi_sim.engine.link.two_way import TwoWay
     from hfi_sim.subnet_manager import Routing
 
     options: dict[str, Any] = {}
-    for marker in reversed(list(node.iter_markers("fabric_options"))):
+    for marker in reversed(list(order.iter_markers("fabric_options"))):
         options.update(marker.kwargs)
     kinds: dict[str, tuple[type[Any], ...]] = {
         "routing": (Routing, str),
@@ -92,9 +80,9 @@ def fabric_options(node: Marked) -> dict[str, Any]:
     return options
 
 
-def kernels(node: Marked) -> tuple[str, ...]:
+def kernels(order: FabricOrder) -> tuple[str, ...]:
     """Return the names of the hosts that are to be kernels."""
-    marker = node.get_closest_marker("kernel")
+    marker = order.get_closest_marker("kernel")
     if marker is None:
         return ()
     if not marker.args or marker.kwargs or not all(isinstance(name, str) for name in marker.args):

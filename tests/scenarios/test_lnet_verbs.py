@@ -10,7 +10,7 @@ import pytest
 from lnet.node.deliveries import DuplicateFilter
 from lnet.o2iblnd import peer as peer_module
 from lnet.o2iblnd.peer import KibPeer
-from lnet.objects.tx import KibTx
+from lnet.objects.peers import KibTx
 from lnet.routes.messages import MessageTable
 from scenarios.lnet_verbs import VerbSchedule
 

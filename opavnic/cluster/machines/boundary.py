@@ -19,7 +19,8 @@ from hfi_sim.nodes.cable import Link
 from opavnic.cluster.machines.connections import MachineConnections
 from opavnic.cluster.machines.gate import Crossed, Gate, LinksToPeers, NativeGate
 from opavnic.cluster.machines.python_gate import PythonGate
-from opavnic.cluster.protocol.transport import NodeName, Transport
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.engine.native import NativeEngine
 from opavnic.state.lab import CutLinkStatus
 
@@ -55,7 +56,7 @@ class Boundary:
     def __init__(
         self,
         fabric: Fabric,
-        transport: Transport,
+        transport: ZenohTransport,
         links: Iterable[CutLink],
         loop: asyncio.AbstractEventLoop,
     ) -> None:

@@ -8,16 +8,14 @@ import binascii
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.machines.jobs import Jobs, RemoteJob
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.observe.capture import RING_LOOK_S, Capture
 from opavnic.world.parts.capture_asked import AskedCapture
-
-if TYPE_CHECKING:
-    from opavnic.cluster.machines.node import Machine
 
 log = logging.getLogger("opavnic.cluster")
 
@@ -62,7 +60,7 @@ class _Served:
 class ServedCaptures(Jobs[_Served]):
     """The captures that run here for other machines."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineDirectory) -> None:
         """Register the request handlers."""
         super().__init__("capture", FORGOTTEN_S)
         self._machine = machine

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from hfi_sim.base.errors import InputError
 from hfi_sim.engine.link.rule import FaultTarget
@@ -17,6 +17,7 @@ from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.captures import ClusterCapture, ServedCaptures
+from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.state.fabric import LanesState
@@ -25,9 +26,6 @@ from opavnic.world.parts.fabric import remove_fault
 from opavnic.world.remote_machines import RemoteCapture
 from opavnic.world.world import World
 
-if TYPE_CHECKING:
-    from opavnic.cluster.machines.node import Machine
-
 LOOK_S: Final = 5.0
 """Time limit for a machine to return a view."""
 
@@ -35,7 +33,7 @@ LOOK_S: Final = 5.0
 class ClusterMachines:
     """Satisfies `opavnic.world.remote_machines.RemoteMachines`, and serves the same requests of other machines."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineDirectory) -> None:
         """Register the request handlers."""
         self._machine = machine
         self.served = ServedCaptures(machine)

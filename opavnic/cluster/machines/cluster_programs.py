@@ -11,16 +11,14 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.machines.jobs import Jobs, RemoteJob
 from opavnic.cluster.machines.local_program import LocalProgram, side
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.run.programs_route import Frame, RemoteProgram
-
-if TYPE_CHECKING:
-    from opavnic.cluster.machines.node import Machine
 
 log = logging.getLogger("opavnic.cluster")
 
@@ -34,7 +32,7 @@ class ClusterPrograms(Jobs[LocalProgram]):
     """Runs programs for other machines and asks others to; satisfies
     `opavnic.lab.run.programs_route.RemotePrograms`."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MachineDirectory) -> None:
         """Register the request handlers."""
         super().__init__("program", FORGOTTEN_S)
         self._machine = machine

@@ -17,8 +17,10 @@ from typing import Final
 from opavnic.cluster.errors import ClusterError, MessageError
 from opavnic.cluster.machines.gate import Gate
 from opavnic.cluster.protocol.frames import LENGTH_SIZE, Greeting, length_of
-from opavnic.cluster.protocol.transport import Call, CallStream, NodeName, Transport
+from opavnic.cluster.protocol.transport import CallStream, NodeName
+from opavnic.cluster.zenoh.calls import SocketCall
 from opavnic.cluster.zenoh.credentials import name_in
+from opavnic.cluster.zenoh.transport import ZenohTransport
 
 log = logging.getLogger("opavnic.cluster")
 
@@ -33,7 +35,9 @@ MAX_MEETING: Final = 64
 class MachineConnections:
     """See the module."""
 
-    def __init__(self, transport: Transport, gate: Gate, links: Mapping[NodeName, Sequence[str]]) -> None:
+    def __init__(
+        self, transport: ZenohTransport, gate: Gate, links: Mapping[NodeName, Sequence[str]]
+    ) -> None:
         """Args:  links: the names of the links to each machine, in the order of their numbers."""
         self.refused: Counter[str] = Counter()
         """MachineConnections that were refused, by reason."""
@@ -104,7 +108,7 @@ class MachineConnections:
             else:
                 await self._ended[peer].wait()
 
-    async def _meet(self, call: Call, peer: NodeName) -> None:
+    async def _meet(self, call: SocketCall, peer: NodeName) -> None:
         stream: CallStream | None = None
         try:
             async with asyncio.timeout(MEET_S):
@@ -119,7 +123,7 @@ class MachineConnections:
 
     # --- being called --------------------------------------------------------------------------------------
 
-    def _called(self, call: Call) -> None:
+    def _called(self, call: SocketCall) -> None:
         if len(self._answers) >= MAX_MEETING:
             self.refused["calls"] += 1
             call.close()
@@ -128,7 +132,7 @@ class MachineConnections:
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: SocketCall) -> None:
         stream: CallStream | None = None
         try:
             async with asyncio.timeout(MEET_S):

@@ -12,7 +12,8 @@ from typing import Any, Final
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Programs
-from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
+from opavnic.cluster.protocol.transport import NodeName, NodeState
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.environment import variables_of
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
@@ -35,7 +36,7 @@ class Coordinator(Machine):
         model: LabModel,
         text: str,
         file: str,
-        transport: Transport,
+        transport: ZenohTransport,
         *,
         progress: Callable[[str], None],
         wait: int | None = None,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.fabric.fabric import Fabric
-from opavnic.cluster.protocol.transport import Call, CallStream, NodeName
+from opavnic.cluster.protocol.transport import CallStream, NodeName
 from opavnic.cluster.zenoh.calls import SocketCall
 from opavnic.datapath.selection import load_native
 
@@ -60,7 +60,7 @@ class Gate(Protocol):
     on_ended: Callable[[NodeName], None]
     """The connection to a machine has ended by itself."""
 
-    async def open(self, call: Call) -> CallStream:
+    async def open(self, call: SocketCall) -> CallStream:
         """Return the stream of a call, for `connect`. Raises OSError, EOFError."""
 
     def connect(self, peer: NodeName, stream: CallStream, reported: Sequence[int]) -> None:
@@ -144,7 +144,7 @@ class NativeGate:
         self._loop = loop
         self._numbers = {peer: number for number, peer in enumerate(peers)}
 
-    async def open(self, call: Call) -> CallStream:
+    async def open(self, call: SocketCall) -> CallStream:
         """See Gate."""
         if not isinstance(call, SocketCall):
             raise OSError("native threads need a socket")

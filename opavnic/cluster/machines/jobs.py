@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.protocol.transport import NodeName, Transport
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.zenoh.transport import ZenohTransport
 
 
 class Job(Protocol):
@@ -92,7 +93,7 @@ class Jobs(Generic[J]):
 class RemoteJob:
     """A job on another machine, as its owner sees it. Verbs are those of the job and what is asked: `exec-more`."""
 
-    def __init__(self, transport: Transport, machine: NodeName, verb: str, number: int) -> None:
+    def __init__(self, transport: ZenohTransport, machine: NodeName, verb: str, number: int) -> None:
         self._transport = transport
         self._machine = machine
         self._verb = verb

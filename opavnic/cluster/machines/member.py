@@ -11,7 +11,8 @@ from typing import Any, Final
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.node import Machine, digest_of, place_lab
 from opavnic.cluster.machines.part import Follower
-from opavnic.cluster.protocol.transport import NodeName, NodeState, Transport
+from opavnic.cluster.protocol.transport import NodeName, NodeState
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
@@ -27,7 +28,7 @@ class Member(Machine):
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ZenohTransport,
         *,
         progress: Callable[[str], None],
         expected: str | None = None,

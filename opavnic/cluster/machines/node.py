@@ -12,19 +12,20 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import HfiSimError
-from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
+from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.boundary import Boundary
 from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.cluster_programs import ClusterPrograms
+from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.machines.part import make_boundary
 from opavnic.cluster.protocol.placement import Placement, place
 from opavnic.cluster.protocol.status import fold
-from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence, Transport
+from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.machine import NetdevKind
@@ -44,8 +45,6 @@ CLOCK_S: Final = 1.0
 _PINGS: Final = 5
 """Requests by which the round-trip time to another machine is measured."""
 
-Verb = Callable[[NodeName, dict[str, Any]], Awaitable[dict[str, Any]]]
-
 
 def digest_of(text: str) -> str:
     """Return the digest by which lab files are compared."""
@@ -62,34 +61,25 @@ def place_lab(model: LabModel, machines: list[str]) -> Placement:
     return place(topology, machines, wanted=section.place, labels=section.labels, managers=EM_NODE)
 
 
-class Machine:
+class Machine(MachineDirectory):
     """What the coordinator and members have in common: a transport, a share of the lab, its boundary."""
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ZenohTransport,
         progress: Callable[[str], None],
         *,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         """Register the request handlers; nothing is sent yet. Args: wall_clock: seconds since 1970."""
         self._wall_clock = wall_clock
-        self.transport = transport
+        super().__init__(transport)
         self.progress = progress
         self._trouble: dict[NodeName, str] = {}
         """Why machines do not start their shares, while the lab is starting."""
         self._measuring: set[asyncio.Task[None]] = set()
-        self.nodes: dict[NodeName, NodeState] = {}
-        """The machines that are present."""
-        self.clocks: dict[NodeName, float] = {}
-        """Seconds by which each machine's clock is ahead of this one's. Only captures and reports to people use it."""
-        self.lab: Lab | None = None
         self.boundary: Boundary | None = None
-        self.placement: Placement | None = None
-        self.verbs: dict[str, Verb] = {
-            "ping": self._pong,
-            "status": self._say_status,
-        }
+        self.verbs |= {"ping": self._pong, "status": self._say_status}
         self.remote_machines = ClusterMachines(self)
         self.remote_programs = ClusterPrograms(self)
         transport.on_node = self._node
@@ -220,49 +210,6 @@ class Machine:
 
     async def _await_others(self) -> None:
         raise NotImplementedError
-
-    # # --- permissions ---------------------------------------------------------------------------------------
-
-    @property
-    def coordinator(self) -> NodeName | None:
-        """The coordinator, if present; may be this machine."""
-        return next((name for name, state in self.nodes.items() if state.is_coordinator), None)
-
-    @property
-    def manager(self) -> NodeName | None:
-        """The machine whose subnet manager manages the nodes here: the coordinator, or None while it is away."""
-        raise NotImplementedError
-
-    def share_here(self) -> Lab:
-        """Return this machine's share of the lab. Raises ClusterError if it has none yet."""
-        if self.lab is None:
-            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
-        return self.lab
-
-    def check_coordinator(self, asker: NodeName) -> None:
-        """Refuse a machine that is not the coordinator. Raises ClusterError."""
-        if asker != self.coordinator:
-            raise ClusterError(f"{asker} is not the coordinator of this fabric")
-
-    def trusts(self, asker: NodeName) -> bool:
-        """Return whether a machine may act on this one."""
-        return self.share_here().model.cluster.trust_members or asker == self.coordinator
-
-    def check_trust(self, asker: NodeName) -> None:
-        """Refuse a machine that may not act on this one. Raises ClusterError."""
-        if not self.trusts(asker):
-            raise ClusterError(
-                f"{self.transport.name} accepts this from the coordinator only, not from {asker}: ask there, or write "
-                "`cluster: {trust_members: true}` in the lab file"
-            )
-
-    def machine_with(self, host: str) -> NodeName:
-        """Return the machine of a host. Raises ClusterInputError if there is no such host."""
-        placed = {} if self.placement is None else self.placement.hosts
-        for name, hosts in placed.items():
-            if host in hosts:
-                return NodeName(name)
-        raise ClusterInputError(unknown_name("host", host, [h for hosts in placed.values() for h in hosts]))
 
     # --- status --------------------------------------------------------------------------------------------
 

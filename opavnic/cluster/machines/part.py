@@ -26,7 +26,8 @@ from opavnic.cluster.protocol.programs import (
     program_of,
     report_of,
 )
-from opavnic.cluster.protocol.transport import NodeName, Transport
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")
@@ -40,7 +41,11 @@ AT_ONCE: Final = 64
 
 
 def make_boundary(
-    world: World, transport: Transport, placement: Placement, machine: str, loop: asyncio.AbstractEventLoop
+    world: World,
+    transport: ZenohTransport,
+    placement: Placement,
+    machine: str,
+    loop: asyncio.AbstractEventLoop,
 ) -> Boundary:
     """Connect the cut links of this machine to the transport; they are down."""
     links = {link.name: link for link in world.fabric.links}
@@ -57,7 +62,7 @@ class Programs:
     def __init__(
         self,
         world: World,
-        transport: Transport,
+        transport: ZenohTransport,
         placement: Placement,
         machine: str,
         loop: asyncio.AbstractEventLoop,
@@ -159,7 +164,7 @@ class Follower:
     def __init__(
         self,
         world: World,
-        transport: Transport,
+        transport: ZenohTransport,
         manager: Callable[[], NodeName | None],
         loop: asyncio.AbstractEventLoop,
     ) -> None:

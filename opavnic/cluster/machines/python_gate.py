@@ -22,7 +22,8 @@ from opavnic.cluster.protocol.frames import (
     number_of,
     records_of,
 )
-from opavnic.cluster.protocol.transport import MANAGEMENT_SC, Call, CallStream, NodeName
+from opavnic.cluster.protocol.transport import MANAGEMENT_SC, CallStream, NodeName
+from opavnic.cluster.zenoh.calls import SocketCall
 
 TURN: Final = 64 << 10
 """Bytes of one link and service channel that go in a row while others wait."""
@@ -107,7 +108,7 @@ class PythonGate:
 
     # --- connections ---------------------------------------------------------------------------------------
 
-    async def open(self, call: Call) -> CallStream:
+    async def open(self, call: SocketCall) -> CallStream:
         """See Gate."""
         return await call.stream()
 

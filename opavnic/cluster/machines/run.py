@@ -14,7 +14,7 @@ from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine, digest_of
-from opavnic.cluster.protocol.transport import Transport
+from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.daemon import run_lab
 from opavnic.lab.run.lab import Lab
@@ -39,7 +39,7 @@ class JoinOptions:
     """Allow addresses that other machines can reach to be used without TLS."""
 
 
-def zenoh_transport(options: JoinOptions, *, fabric: int | None, digest: str | None) -> Transport:
+def zenoh_transport(options: JoinOptions, *, fabric: int | None, digest: str | None) -> ZenohTransport:
     """Return the transport of a machine; `fabric` makes it a coordinator, which states the fabric's id.
 
     Raises:  ClusterInputError: an address or credentials that cannot be used. ClusterError: Zenoh is not installed.
@@ -53,7 +53,6 @@ def zenoh_transport(options: JoinOptions, *, fabric: int | None, digest: str | N
     zenoh.try_init_log_from_env()  # RUST_LOG then shows, for example, what access control refuses
     from opavnic.cluster.protocol.membership import NO_DIGEST, MachineRole, node_name
     from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan
-    from opavnic.cluster.zenoh.transport import ZenohTransport
 
     credentials = None
     if options.credentials is not None:

@@ -19,7 +19,7 @@ from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError, MessageError
 from opavnic.cluster.protocol.liveness import Liveness
 from opavnic.cluster.protocol.membership import NO_DIGEST, ClusterMembership, Hello, MachineRole, NodeEvent
-from opavnic.cluster.protocol.transport import Call, NodeName, NodeState, Presence
+from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 from opavnic.cluster.protocol.zenoh_config import (
     MAX_MEMBERS,
     ROOT,
@@ -28,7 +28,7 @@ from opavnic.cluster.protocol.zenoh_config import (
     check,
     with_listen,
 )
-from opavnic.cluster.zenoh.calls import Calls
+from opavnic.cluster.zenoh.calls import Calls, SocketCall
 from opavnic.cluster.zenoh.own_addresses import reachable, say_of, with_port
 from opavnic.cluster.zenoh.session import open_session
 
@@ -52,7 +52,10 @@ _VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 class ZenohTransport:
-    """One node's end of the transport; satisfies Transport."""
+    """One node's end of the transport: membership of the fabric, requests with replies, and connections between nodes.
+
+    All methods and callbacks run in the event loop that called `start`.
+    """
 
     def __init__(
         self, plan: SessionPlan, role: MachineRole, *, fabric: int | None = None, digest: str = NO_DIGEST
@@ -73,10 +76,12 @@ class ZenohTransport:
             )
         self.on_node: Callable[[NodeName, NodeState], None] = lambda name, state: None
         self.serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]] = _serves_nothing
+        """(requester, verb, body) -> reply. An OpavnicError it raises reaches the requester as AskError."""
         self._plan, self._role, self._digest = plan, role, digest
         self._fabric = fabric
         self._life = secrets.randbits(63) | 1
-        self.on_call: Callable[[Call], None] = lambda call: call.close()
+        self.on_call: Callable[[SocketCall], None] = lambda call: call.close()
+        """A node has called this one; which one is said over the connection."""
         self._calls = Calls(plan.credentials, lambda call: self.on_call(call))
         self._refused: Counter[str] = Counter()
         self._membership = self._see_nobody()
@@ -104,7 +109,7 @@ class ZenohTransport:
 
     @property
     def life(self) -> int:
-        """See Transport."""
+        """The number that this process has drawn; see NodeState."""
         return self._life
 
     @property
@@ -113,7 +118,11 @@ class ZenohTransport:
         return self._membership
 
     async def start(self) -> None:
-        """See Transport.start."""
+        """Join the fabric.
+
+        Raises:  JoinRefusedError: this node may not be in it. ClusterInputError: an address or credentials that cannot
+                 be used. ClusterError: no coordinator answers.
+        """
         self._loop = asyncio.get_running_loop()
         if self._plan.join:
             await self._ask_in_the_lobby()
@@ -132,7 +141,7 @@ class ZenohTransport:
             raise
 
     async def stop(self) -> None:
-        """See Transport.stop."""
+        """Leave the fabric."""
         session, self._session = self._session, None
         if session is None:
             return
@@ -143,8 +152,8 @@ class ZenohTransport:
         self._declared.clear()
         await asyncio.to_thread(session.close)
 
-    async def call(self, node: NodeName) -> Call:
-        """See Transport.call."""
+    async def call(self, node: NodeName) -> SocketCall:
+        """Connect to a node. Raises AskError or OSError: it cannot be reached."""
         answer = await self.ask(node, WHERE, {})
         hosts, port = answer.get("hosts"), answer.get("port")
         known = [str(host) for host in hosts[:MAX_ADDRESSES]] if isinstance(hosts, list) else []
@@ -161,13 +170,17 @@ class ZenohTransport:
         }
 
     def counters(self) -> Mapping[str, int]:
-        """See Transport.counters."""
+        """Return the number of refused messages, by reason."""
         return self._refused + Counter({"inbox_full": self._inbox_full})
 
     async def ask(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
     ) -> dict[str, Any]:
-        """See Transport.ask."""
+        """Send a request to a node and return the reply of its `serve`.
+
+        Args:    verb: letters, digits and hyphens. body: JSON data, at most MAX_QUESTION bytes.
+        Raises:  AskError: no reply in time, no such node, or the node's refusal.
+        """
         if self._session is None:
             raise AskError(f"node {node}: {verb}: this node has left the fabric")
         if not _VERB.fullmatch(verb):

@@ -414,7 +414,7 @@ class EthernetService:
         core = self._running()
         groups = {vesw.plan.mlid: self.topology.group_members(vesw.plan.mlid) for vesw in core.vesws.values()}
         found = [Difference("", None, str(problem)) for problem in self.contradictions()]
-        return found + await verify(core.desired, list(core.ports.values()), self, groups)
+        return found + await verify(core.desired, list(core.ports.values()), self.request, groups)
 
     async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
         """Send one request independently of the core, to read state only, and return the response."""

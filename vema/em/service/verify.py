@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.mad.message import Mad
@@ -15,7 +15,7 @@ from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
 from vema.base.types import MAX_VPORTS, EthLinkStatus
-from vema.em.core.dialogue import PORT, Request, request_for
+from vema.em.core.dialogue import PORT, request_for
 from vema.em.core.state import SCAN_GAP, Desired, MacList, Port, Vport
 from vema.em.core.steps import Step
 from vema.em.desired.desired import EmConfig, Roster
@@ -43,12 +43,8 @@ class Difference:
         return f"{where}: {self.what}" if where else self.what
 
 
-class Asker(Protocol):
-    """Sends one request to an agent."""
-
-    async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
-        """Return the response, or None."""
-        ...
+Asker = Callable[..., Awaitable[Mad | None]]
+"""Sends a request to an agent, with a number of retries; returns the response, or None."""
 
 
 async def verify(
@@ -98,7 +94,7 @@ def _absent(config: EmConfig, ports: Iterable[Port]) -> Iterator[Difference]:
 
 async def _ask(asker: Asker, port: Port, num: int, step: Step, data: bytes = b"") -> bytes:
     request = request_for(port, num, step, data)
-    response = await asker.request(request, retries=RETRIES)
+    response = await asker(request, retries=RETRIES)
     if response is None:
         raise AgentError(f"attribute {step.attr_id:#06x}: no response")
     return request.answered_by(response)

@@ -14,7 +14,8 @@ from typing import Any
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError
-from opavnic.cluster.protocol.transport import Call, CallStream, NodeName, NodeState, Presence
+from opavnic.cluster.protocol.transport import CallStream, NodeName, NodeState, Presence
+from opavnic.cluster.zenoh.calls import SocketCall
 
 
 class MemoryNetwork:
@@ -98,7 +99,7 @@ class MemoryTransport:
     """The transport of one machine."""
 
     def __init__(self, net: MemoryNetwork, name: NodeName, is_coordinator: bool) -> None:
-        self.on_call: Callable[[Call], None] = lambda call: call.close()
+        self.on_call: Callable[[SocketCall], None] = lambda call: call.close()
         self.on_node: Callable[[NodeName, NodeState], None] = lambda _name, _state: None
         self.serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]] = _nobody
         self._net = net
@@ -149,7 +150,7 @@ class MemoryTransport:
                 name, NodeState(Presence.JOINED, is_coordinator=other._is_coordinator, life=other.life)
             )
 
-    async def call(self, node: NodeName) -> Call:
+    async def call(self, node: NodeName) -> SocketCall:
         """Connect to a machine."""
         await asyncio.sleep(self._net.latency_s)
         if not self._net.joined(self._name, node):

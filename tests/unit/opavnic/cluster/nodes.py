@@ -14,8 +14,9 @@ from typing import Any
 import zenoh
 
 from opavnic.cluster.protocol.membership import MachineRole
-from opavnic.cluster.protocol.transport import Call, NodeName, NodeState
+from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config
+from opavnic.cluster.zenoh.calls import SocketCall
 from opavnic.cluster.zenoh.credentials import load_credentials
 from opavnic.cluster.zenoh.transport import ZenohTransport
 
@@ -35,12 +36,12 @@ def free_port() -> int:
 class Events:
     """What a transport told, and a way to wait for it."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[SocketCall] = field(default_factory=list)
     nodes: list[tuple[str, NodeState]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self, transport: ZenohTransport) -> Events:
-        def on_call(call: Call) -> None:
+        def on_call(call: SocketCall) -> None:
             self.calls.append(call)
             self._changed.set()
 

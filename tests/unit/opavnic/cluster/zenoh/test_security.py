@@ -11,7 +11,7 @@ import pytest
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.protocol.frames import PROTOCOL
-from opavnic.cluster.protocol.transport import Call, NodeName
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, check, config
 from opavnic.cluster.zenoh.calls import SocketCall
 from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
@@ -138,7 +138,7 @@ async def test_call_is_for_members_alone(ca: Path, tmp_path: Path) -> None:
             assert isinstance(call, SocketCall)
             ends = (replace(call, credentials=stranger), saw.calls.pop())
 
-            async def talk(end: Call) -> None:
+            async def talk(end: SocketCall) -> None:
                 stream = await end.stream()
                 try:
                     await stream.write(b"let me in")

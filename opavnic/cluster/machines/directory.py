@@ -1,0 +1,72 @@
+"""The machines of a fabric as one of them knows them: which are present, what is placed where, which may act on it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from hfi_sim.base.did_you_mean import unknown_name
+from opavnic.cluster.errors import ClusterError, ClusterInputError
+from opavnic.cluster.protocol.placement import Placement
+from opavnic.cluster.protocol.transport import NodeName, NodeState
+from opavnic.cluster.zenoh.transport import ZenohTransport
+from opavnic.lab.run.lab import Lab
+
+Verb = Callable[[NodeName, dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class MachineDirectory:
+    """What requests of other machines are answered by."""
+
+    def __init__(self, transport: ZenohTransport) -> None:
+        """Begin without other machines and without a share of the lab."""
+        self.transport = transport
+        self.nodes: dict[NodeName, NodeState] = {}
+        """The machines that are present."""
+        self.clocks: dict[NodeName, float] = {}
+        """Seconds by which each machine's clock is ahead of this one's. Only captures and reports to people use it."""
+        self.lab: Lab | None = None
+        self.placement: Placement | None = None
+        self.verbs: dict[str, Verb] = {}
+        """What answers the requests of other machines."""
+
+    @property
+    def coordinator(self) -> NodeName | None:
+        """The coordinator, if present; may be this machine."""
+        return next((name for name, state in self.nodes.items() if state.is_coordinator), None)
+
+    @property
+    def manager(self) -> NodeName | None:
+        """The machine whose subnet manager manages the nodes here: the coordinator, or None while it is away."""
+        raise NotImplementedError
+
+    def share_here(self) -> Lab:
+        """Return this machine's share of the lab. Raises ClusterError if it has none yet."""
+        if self.lab is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        return self.lab
+
+    def check_coordinator(self, asker: NodeName) -> None:
+        """Refuse a machine that is not the coordinator. Raises ClusterError."""
+        if asker != self.coordinator:
+            raise ClusterError(f"{asker} is not the coordinator of this fabric")
+
+    def trusts(self, asker: NodeName) -> bool:
+        """Return whether a machine may act on this one."""
+        return self.share_here().model.cluster.trust_members or asker == self.coordinator
+
+    def check_trust(self, asker: NodeName) -> None:
+        """Refuse a machine that may not act on this one. Raises ClusterError."""
+        if not self.trusts(asker):
+            raise ClusterError(
+                f"{self.transport.name} accepts this from the coordinator only, not from {asker}: ask there, or write "
+                "`cluster: {trust_members: true}` in the lab file"
+            )
+
+    def machine_with(self, host: str) -> NodeName:
+        """Return the machine of a host. Raises ClusterInputError if there is no such host."""
+        placed = {} if self.placement is None else self.placement.hosts
+        for name, hosts in placed.items():
+            if host in hosts:
+                return NodeName(name)
+        raise ClusterInputError(unknown_name("host", host, [h for hosts in placed.values() for h in hosts]))
