@@ -8,6 +8,8 @@ NEAR = 0.4
 """The least similarity of two names, by difflib, at which one is suggested for the other.
 
 So `h1` is suggested for `h9` and `h77`, and nothing for `zebra`."""
+MISSPELT = 0.6
+"""The same for words that are misspelt by a letter or two, as keys are: `qdisc` is not a misspelt `hfis`."""
 _SHOWN = 8
 _LISTED = 12
 _HINTS = 100
@@ -21,14 +23,13 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     if not names:
         return f'unknown {what} "{name}" (none exist)'
-    lowered = {known_name.lower(): known_name for known_name in reversed(names)}
-    close = _closest(name.lower(), lowered)
-    like = f'nearest: "{lowered[close[0]]}"; ' if close else ""
+    close = closest(name, names)
+    like = f'nearest: "{close[0]}"; ' if close else ""
     rest = f", ... ({len(names)} in all)" if len(names) > _SHOWN else ""
     return f'unknown {what} "{name}" ({like}known: {", ".join(names[:_SHOWN])}{rest})'
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str], near: float = NEAR) -> str:
     """Return `known: a, b; nearest: a` for a message about `name`, with at most twelve of the known names.
 
     If none is similar, no nearest name is given.
@@ -37,13 +38,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if not names:
         return "none exist"
     more = ", ..." if len(names) > _LISTED else ""
-    close = _closest(name, names)
+    close = closest(name, names, near)
     return f"known: {', '.join(names[:_LISTED])}{more}" + (f"; nearest: {close[0]}" if close else "")
 
 
 def like(name: object, known: Iterable[str]) -> str:
     """Return ` (nearest: "external")` for a message that lists all that is known; empty if none is similar."""
-    close = _closest(name.lower(), known) if isinstance(name, str) else []
+    close = closest(name, known, MISSPELT) if isinstance(name, str) else []
     return f' (nearest: "{close[0]}")' if close else ""
 
 
@@ -55,8 +56,9 @@ def hint(name: str, known: Iterable[str], before: int) -> str:
     return f" ({nearest(name, known)})" if before < _HINTS else ""
 
 
-def _closest(name: str, known: Iterable[str]) -> list[str]:
+def closest(name: str, known: Iterable[str], near: float = NEAR) -> list[str]:
     """Return the name most like another one, or nothing."""
     import difflib  # only mistakes need it
 
-    return difflib.get_close_matches(name, list(known), n=1, cutoff=NEAR)
+    lowered = {one.lower(): one for one in reversed(list(known))}
+    return [lowered[one] for one in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=near)]

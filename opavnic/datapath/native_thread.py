@@ -150,6 +150,8 @@ class NativeDatapath:
         demux = take_demux(vnics.demux, self._index)
         if self._demuxes.get(port) != demux:
             self._demuxes[port] = demux
+            if not vnics.is_open:  # it may be gone for good
+                del self._demuxes[port]
             self._carrier.set_demux(port, *demux)
             vnics.port.update_flow_control()  # the carrier is silent about it while all VNICs are native
 

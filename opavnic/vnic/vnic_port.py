@@ -164,6 +164,11 @@ class VnicPort:
         while self.adapters:
             self.adapters.popitem()[1].close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether its agent runs."""
+        return bool(self._leave)
+
     def crash(self) -> None:
         """Act as an unloaded driver: remove the agent, VNICs, netdevs, and the announcement of Ethernet on fabric."""
         log.info("[%s] the agent crashes", self.port.name)

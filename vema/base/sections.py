@@ -44,9 +44,12 @@ def _check_pkey(pkey: int) -> int:
     if not pkey & 0x7FFF:
         raise ValueError(f"pkey {pkey:#06x} does not name a partition: its low 15 bits are 0")
     if not pkey & PKEY_FULL_MEMBER:
+        meant = f"{pkey | PKEY_FULL_MEMBER:#06x}"
+        if f"{pkey}".startswith("8") and pkey > 999:  # the digits are those of a full member
+            meant = f"0x{pkey} if that is meant, or {meant}"
         raise ValueError(
             f"pkey {pkey:#06x} is a limited membership: its members could not communicate with each other; "
-            f"write {pkey | PKEY_FULL_MEMBER:#06x}"
+            f"write {meant}"
         )
     return pkey
 
@@ -54,20 +57,35 @@ def _check_pkey(pkey: int) -> int:
 Subnet = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+def address_misfit(text: str) -> str:
+    """Return what is wrong with an IP address or subnet that cannot be read."""
+    address, _, length = text.partition("/")
+    try:
+        (ipaddress.IPv6Address if ":" in address else ipaddress.IPv4Address)(address)
+    except ValueError as error:
+        return str(error)
+    return f'"{length}" is not a prefix length from 0 to {128 if ":" in address else 32}'
+
+
 def parse_subnet(value: object) -> Subnet:
     """Return a subnet. Raises ValueError, with the subnet that was meant if it is an address in one."""
     if isinstance(value, ipaddress.IPv4Network | ipaddress.IPv6Network):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a subnet such as 10.9.2.0/24")
+        shown = "a mapping" if isinstance(value, dict) else f"{value!r:.60}"
+        raise ValueError(f"{shown} is not a subnet such as 10.9.2.0/24")
     try:
         subnet = ipaddress.ip_network(value)
-    except ValueError as error:
+    except ValueError:
         try:
             meant = ipaddress.ip_network(value, strict=False)
         except ValueError:
-            raise ValueError(f'"{value}" is not a subnet such as 10.9.2.0/24: {error}') from None
+            raise ValueError(
+                f'"{value}" is not a subnet such as 10.9.2.0/24: {address_misfit(value)}'
+            ) from None
         raise ValueError(f'"{value}" is an address in a subnet; the subnet is {meant}') from None
+    if "/" not in value:
+        raise ValueError(f'"{value}" has no prefix length; a subnet has one, such as 10.9.2.0/24')
     return subnet
 
 

@@ -12,7 +12,7 @@ from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
 from hfi_sim.fabric.faults.manager import ActiveFault, Faults
 from hfi_sim.fabric.faults.syntax import spec_text
 
-CHANGES_KEPT: Final = 10_000
+CHANGES_KEPT: Final = 2000
 
 
 class ChangedKind(StrEnum):

@@ -31,10 +31,11 @@ def parse_fault(text: str) -> FaultSpec:
     Raises:  FaultError: what is wrong, with the nearest name.
     """
     words = text.split()
-    if len(words) > 1 and words[1] == "on":
+    form = f'"{text}" is not KIND on PLACE [OPTION=VALUE ...], for example: loss on h1 20%'
+    if said_on := len(words) > 1 and words[1] == "on":
         del words[1]
     if len(words) < 2:
-        raise FaultError(f'"{text}" is not KIND on PLACE [OPTION=VALUE ...], for example: loss on h1 20%')
+        raise FaultError(form)
     data: dict[str, Any] = {"kind": words[0], "on": words[1]}
     for word in words[2:]:
         key, equals, value = word.partition("=")
@@ -43,8 +44,13 @@ def parse_fault(text: str) -> FaultSpec:
             try:
                 parse_share(word)
             except QuantityError:
+                if not said_on and word == words[2] and not word[0].isdigit():
+                    raise FaultError(form) from None
+                means = f": write {word}%" if word.isdecimal() else ""
+                if words[0] in FAULT_OPTIONS and word[0].isdigit():
+                    means = f": write {words[0]}={word}"
                 raise FaultError(
-                    f'"{text}": "{word}" is neither OPTION=VALUE nor a probability such as 20%'
+                    f'"{text}": "{word}" is neither OPTION=VALUE nor a probability such as 20%{means}'
                 ) from None
         if key in data:
             raise FaultError(f'"{text}": {key} appears twice')

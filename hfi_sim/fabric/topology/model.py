@@ -10,7 +10,7 @@ topology.build(fabric)
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -270,7 +270,10 @@ class Topology:
 
     def problems(self) -> list[str]:
         """Return all that is wrong, each with its place; an empty list means that `build` will work."""
-        found = [f"{_at(node.place)}node {node.name!r} appears twice" for node in self._twice]
+        found = [
+            f"{_at(node.place)}{node.name!r} is the name of two nodes, hosts or switches"
+            for node in self._twice
+        ]
         found += self._node_problems()
         taken: dict[End, Cable] = {}
         sound: set[int] = set()
@@ -309,15 +312,25 @@ class Topology:
 
     def _cable_problems(self, cable: Cable, taken: dict[End, Cable]) -> Iterator[str]:
         where = f"{_at(cable.place)}cable {cable.name}: "
+        if strangers := [name for name in dict.fromkeys((cable.a[0], cable.b[0])) if name not in self.nodes]:
+            yield from (where + unknown_name("node", name, self.nodes) for name in strangers)
+        elif cable.a == cable.b:
+            yield f"{where}both ends are the same port; a cable joins two"
+        else:
+            yield from self._end_problems(cable, taken, where)
+        taken |= {end: taken.get(end, cable) for end in (cable.a, cable.b)}
+
+    def _end_problems(self, cable: Cable, taken: Mapping[End, Cable], where: str) -> Iterator[str]:
         for name, number in (cable.a, cable.b):
-            node = self.nodes.get(name)
-            if node is None:
-                yield where + unknown_name("node", name, self.nodes)
-            elif not 1 <= number <= node.ports:
+            node = self.nodes[name]
+            if not 1 <= number <= node.ports:
                 yield f"{where}{name!r} has no port {number}, its ports are 1 to {node.ports}"
             elif (name, number) in taken:
-                yield f"{where}port {name}:{number} already has the cable {taken[name, number].name}"
-            taken.setdefault((name, number), cable)
+                ends = {end for one in self.cables for end in (one.a, one.b)}
+                free = next((at for at in range(1, node.ports + 1) if (name, at) not in ends), None)
+                remedy = "" if free is None else f"; {name}:{free} is free"
+                yield f"{where}port {name}:{number} already has the cable {taken[name, number].name}{remedy}"
+                return
 
     def check(self) -> None:
         """Refuse a topology that cannot be built.

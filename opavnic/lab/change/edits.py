@@ -17,6 +17,8 @@ from hfi_sim.fabric.topology.model import end_text, parse_end
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.fabric_model import EXPLICIT
 from opavnic.lab.file.host_setup import host_numbers
+from opavnic.lab.file.members import MAX_HFIS, HostPorts, count_of, meant_member
+from opavnic.lab.file.sections import check_name
 from opavnic.world.em_node import EM_NODE
 
 LabData = dict[str, Any]
@@ -147,13 +149,21 @@ def add_host(
     """
     if name in data["hosts"]:
         raise EditError(f'host "{name}" is there already')
+    if name in topology.nodes:
+        raise EditError(f'"{name}" is the name of another node of the fabric: a host needs one of its own')
+    if section is not None and not isinstance(section, Mapping):
+        raise EditError(f"host {name}: its keys are a mapping such as {{hfis: 2}}, not {section!r:.60}")
+    try:
+        check_name(name)
+    except ValueError as error:
+        raise EditError(str(error)) from None
     data = with_explicit_topology(data, topology)
     numbers = host_numbers(data["hosts"])
     own = dict(section or {})
     own.setdefault("number", max(numbers.values(), default=0) + 1 if number is None else number)
     hosts = _pinned({**data["hosts"], name: own}, {**numbers, name: own["number"]})
     data = {**data, "hosts": hosts}
-    for hfi in hfi_names(name, int(own.get("hfis", 1))):
+    for hfi in hfi_names(name, count_of(own, "hfis", MAX_HFIS)):
         if at is not None and ":" in at and hfi == name:
             port = at
         else:
@@ -303,12 +313,16 @@ def remove_vesw(data: LabData, name: str) -> LabData:
 def join(data: LabData, name: str, hosts: Iterable[str]) -> LabData:
     """Return the data with further members of a virtual switch. Raises EditError."""
     members = list(_vesw(data, name)["members"])
+    ports = HostPorts(data["hosts"])
     nodes = [
-        node for host, told in data["hosts"].items() for node in hfi_names(host, (told or {}).get("hfis", 1))
+        hfi
+        for host, told in data["hosts"].items()
+        for hfi in hfi_names(host, count_of(told, "hfis", MAX_HFIS))
     ]
     for host in hosts:
         if _node(host) not in nodes:
-            raise EditError(unknown_name("host", host, nodes))
+            meant = meant_member(host, ports)
+            raise EditError(f'unknown host "{host}"{meant}' if meant else unknown_name("host", host, nodes))
         if host in members:
             raise EditError(f'host "{host}" is a member of "{name}" already')
         members.append(host)

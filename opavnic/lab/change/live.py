@@ -41,7 +41,7 @@ from opavnic.world.wiring import lay, take_away
 from vema.base.sections import AS_WRITTEN
 from vema.base.types import VportNum
 from vema.em.desired.desired import EmConfig, VeswSection
-from vema.em.desired.problems import model_problems, named, path_text
+from vema.em.desired.problems import all_named, model_problems
 
 _LOOK_AGAIN_S: Final = 0.01
 
@@ -136,7 +136,7 @@ class LivingLab:
             before = self.model_of(data)
             edited = edit(data, self._lab.world.topology)
             if self._untrusted and (refused := untrusted_problems(edited)):
-                raise EditError("; ".join(f"{path_text(one.path)}: {one.message}" for one in refused))
+                raise EditError(all_named(refused, edited))
             after = self._keeping(before, edited, keeps_addresses=not ends_drift)
             steps = self._difference(before, after)
             said = steps.lines()
@@ -201,14 +201,13 @@ class LivingLab:
 
     def model_of(self, data: LabData) -> LabModel:
         """Return the model of plain data. Raises EditError: all mistakes."""
-        model = lab_model()
         try:
             return self._lab.checked.of(data)
         except ValidationError as error:
             causes = (item.get("ctx", {}).get("error") for item in error.errors(include_url=False))
             crossed = next((cause.problems for cause in causes if isinstance(cause, CrossError)), None)
-            problems = model_problems(error, model) if crossed is None else crossed
-            raise EditError("; ".join(named(problem, data) for problem in problems)) from error
+            problems = model_problems(error, lab_model(), data) if crossed is None else crossed
+            raise EditError(all_named(problems, data)) from error
 
     def _difference(self, before: LabModel, after: LabModel) -> LabDifference:
         lab = self._lab

@@ -25,7 +25,14 @@ from pydantic_core import CoreSchema
 from hfi_sim.base.clock import to_seconds
 from hfi_sim.base.errors import FabricError, QuantityError
 from hfi_sim.base.options import NANOSECONDS, RATE, SHARE, SIZE, SIZE_OR_TIME, WHOLE, WHOLES, Quantity
-from hfi_sim.base.quantities import SizeOrTime, parse_share, parse_size_or_time, share_text, size_or_time_text
+from hfi_sim.base.quantities import (
+    SizeOrTime,
+    parse_delay,
+    parse_share,
+    parse_size_or_time,
+    share_text,
+    size_or_time_text,
+)
 from hfi_sim.engine.link.config import (
     CREDIT_OPTIONS,
     CREDITS,
@@ -37,6 +44,7 @@ from hfi_sim.engine.link.config import (
 from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology import DEFAULT_SHAPE, SHAPES
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
+from hfi_sim.wire.packet import MAX_PACKET
 from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
 from vema.base.sections import AS_WRITTEN, Rate, Section, Size, empty_is_default
 from vema.base.types import MAX_FABRIC_ID
@@ -117,6 +125,8 @@ def _key(option: LinkOption) -> tuple[Any, Any]:
     def check(value: Any) -> Any:
         if value is not None and (misfit := option.misfit(_engine_value(option, value))):
             raise ValueError(misfit)
+        if isinstance(value, SizeOrTime) and value.size and value.size < MAX_PACKET:
+            raise ValueError(f"a queue of {value.size} bytes cannot hold the longest packet, {MAX_PACKET}")
         return value
 
     default: Any = None if option.shown_default else option.default
@@ -173,6 +183,15 @@ class WayModel(create_model("_LinkKeys", __base__=Section, **_keys(LINK_OPTIONS)
     @classmethod
     def _netem_delay(cls, data: Any) -> Any:
         """Replace `delay` by `latency` and `jitter`."""
+        for key, value in data.items() if isinstance(data, dict) else ():
+            if (
+                key not in _DIRECTIONS
+                and isinstance(value, dict)
+                and value
+                and value.keys() <= set(_DIRECTIONS)
+            ):
+                shown = ", ".join(f"{way}: {{{key}: {told}}}" for way, told in value.items())
+                raise ValueError(f"{key}: directions come before their options: {shown}")
         if not isinstance(data, dict) or not isinstance(data.get("delay"), str | int | float):
             return data
         words = str(data["delay"]).split()
@@ -181,6 +200,11 @@ class WayModel(create_model("_LinkKeys", __base__=Section, **_keys(LINK_OPTIONS)
             raise ValueError(f'delay "{data["delay"]}" is not TIME or TIME JITTER, such as 200us 10us')
         if twice := said.keys() & data.keys():
             raise ValueError(f"delay sets latency and jitter; {' and '.join(sorted(twice))} is there too")
+        for word in words:
+            try:
+                parse_delay(word)
+            except QuantityError as error:
+                raise ValueError(f"delay: {error}") from None
         return {**{key: value for key, value in data.items() if key != "delay"}, **said}
 
     def said(self) -> dict[str, Any]:
@@ -250,10 +274,21 @@ class CableModel(LinkModel):
         return bool(self.model_fields_set - {"ends"})
 
 
+_DIRECTIONS: Final = ("up", "down")
+
+
 def _ends_alone(value: object) -> object:
     if not isinstance(value, list | dict | CableModel):
         raise ValueError(f"{value!r} is neither [END, END] nor {{ends: [END, END], rate: ...}}")
     return {"ends": value} if isinstance(value, list) else value
+
+
+def _check_switch(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    for key in ("ports", "guid", "lid"):
+        value = (options or {}).get(key, 1)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"{key}: {value!r:.60} is not a whole number")
+    return options
 
 
 EXPLICIT: Final = "explicit"
@@ -281,7 +316,7 @@ class TopologyModel(_Numbers):  # type: ignore[valid-type, misc]
     """How HFIs are connected: a shape with its numbers, or `explicit` with switches and links."""
 
     MEANINGS: ClassVar[Mapping[str, str]] = _meanings()
-    switches: dict[str, dict[str, Any] | None] | None = None
+    switches: dict[str, Annotated[dict[str, Any] | None, AfterValidator(_check_switch)]] | None = None
     """explicit: name -> {ports: 36}; also guid, lid, description."""
     links: list[Annotated[CableModel, BeforeValidator(_ends_alone), _AlsoPair()]] | None = None
     """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on, up: {...}}."""

@@ -77,7 +77,10 @@ class Host(HfiKeys, HostSetup, GuestKeys):
 class Em(Section):
     """How the VNICs are configured."""
 
-    mode: Literal["builtin", "external", "off"] = "builtin"
+    mode: Annotated[
+        Literal["builtin", "external", "off"],
+        BeforeValidator(lambda value: "off" if value is False else value),  # YAML 1.1 reads `off` as false
+    ] = "builtin"
     """builtin: by the lab's own Ethernet Manager; external: by one of yours, over mad.sock; off: not at all."""
     mac: Literal["locally-administered", "learn"] = "locally-administered"
     """How members find each other: by the LIDs in their MAC addresses, or by MAC tables of learned addresses."""
@@ -118,7 +121,7 @@ class Datapath(Section):
 
     The engine in Python has one. If that is fewer, the lab runs and `opavnic status` says so.
     """
-    merge_udp: bool = False
+    merge_udp: Annotated[bool, Field(strict=True)] = False
     """Merge datagrams of a flow that arrive together, as `ethtool -K NAME rx-udp-gro-forwarding on` in each host does.
 
     Faster, but programs that capture, filter or forward in a host see the merged datagrams. The engine in Python merges

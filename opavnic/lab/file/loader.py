@@ -52,7 +52,10 @@ def parse_lab(
     except YamlError as error:
         raise ConfigError([f"{source}:{error.line}: {error.reason}"]) from error
     if not isinstance(document.data, dict):
-        raise ConfigError([f"{source}:1: a lab file is a mapping with name, hosts and vesws; see examples/"])
+        empty = "it is empty; " if document.data is None else ""
+        raise ConfigError(
+            [f"{source}:1: {empty}a lab file is a mapping with name, hosts and vesws; see examples/"]
+        )
     if "vesws" in document.data and not document.data.keys() & {"name", "hosts"}:
         line = document.line(("vesws",))
         raise ConfigError(
@@ -62,7 +65,7 @@ def parse_lab(
         )
     spread = spread_lab(document.data)
     problems = [*document.problems, *spread.problems]
-    if document.has_unset or spread.problems:  # further checks would report names that were never spread
+    if not document.is_sound or spread.problems:  # further checks would report names that were never spread
         raise ConfigError(document.lines(source, problems))
     if refuse is not None and (refused := refuse(spread.data)):
         raise ConfigError(document.lines(source, spread.place(refused)))
@@ -83,7 +86,7 @@ def _problems(error: ValidationError, data: Any) -> list[Problem]:
         cause = item.get("ctx", {}).get("error")
         if isinstance(cause, CrossError):
             return cause.problems
-    return [*model_problems(error, lab_model()), *cross_problems(data)]
+    return [*model_problems(error, lab_model(), data), *cross_problems(data)]
 
 
 def losses(model: LabModel) -> list[str]:

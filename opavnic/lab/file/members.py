@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.did_you_mean import MISSPELT, closest, hint
 from hfi_sim.base.kept_numbers import pins_for
 from hfi_sim.base.text import counted
 from hfi_sim.base.types import LID_MULTICAST_FIRST
@@ -26,7 +26,9 @@ from hfi_sim.netdev.base import IpInterface
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, interface_name
 from vema.base.sections import Section, Subnet, parse_subnets
 from vema.base.types import MAX_VPORTS
-from vema.em.desired.problems import KeyPath, Problem
+from vema.em.desired.problems import KeyPath, Problem, vesw_text
+
+MAX_HFIS: Final = 16
 
 
 def _listed(value: object) -> object:
@@ -43,7 +45,7 @@ _NUMBERS: Final = WithJsonSchema(
 class HfiKeys(Section):
     """What stands in the machine."""
 
-    hfis: Annotated[int, Field(strict=True, ge=1, le=16)] = 1
+    hfis: Annotated[int, Field(strict=True, ge=1, le=MAX_HFIS)] = 1
     ports: Annotated[int, Field(strict=True, ge=1, le=2)] = 1
     """Number of ports of each HFI."""
     guid: Annotated[
@@ -89,8 +91,8 @@ class HostPorts:
         self.of_host: dict[str, list[HostPort]] = {}
         """By host, HFI by HFI."""
         for host, told in hosts.items():
-            for hfi in hfi_names(str(host), _number(told, "hfis", 16)):
-                for number in range(1, _number(told, "ports", 2) + 1):
+            for hfi in hfi_names(str(host), count_of(told, "hfis", MAX_HFIS)):
+                for number in range(1, count_of(told, "ports", 2) + 1):
                     self._add(str(host), hfi, number)
         self._guids = guids
 
@@ -158,7 +160,7 @@ def member_problems(path: KeyPath, members: object, ports: HostPorts, before: in
             continue
         port = ports.find(member)
         if port is None:
-            told = hint(member, ports.names, before + len(problems))
+            told = meant_member(member, ports) or hint(member, ports.names, before + len(problems))
             problems.append(Problem((*path, index), f'unknown host "{member}"{told}'))
         elif port in seen:
             same = "" if seen[port] == member else f': it is the port that "{seen[port]}" means'
@@ -166,6 +168,21 @@ def member_problems(path: KeyPath, members: object, ports: HostPorts, before: in
         if port is not None:
             seen.setdefault(port, member)
     return problems
+
+
+def meant_member(member: str, ports: HostPorts) -> str:
+    """Return what a member that is no port was meant to be; empty where that cannot be seen."""
+    names = member.replace(",", " ").split()
+    if len(names) > 1 and all(ports.find(name) for name in names):
+        return f": several are a list, [{', '.join(names)}]"
+    if closest(member, ["all"], MISSPELT):
+        return ': all hosts are written "all"'
+    host, dot, _ = member.partition(":")[0].partition(".")
+    if its := ports.of_host.get(host):
+        key = "hfis" if dot else "ports"
+        named = ", ".join(port.member for port in its)
+        return f' (host "{host}" has {counted(len(its), "port")}: {named}; its key {key} gives it more)'
+    return ""
 
 
 def vport_problems(
@@ -184,7 +201,7 @@ def vport_problems(
             text = f"{what} is in {len(mine)} virtual switches; a port carries {MAX_VPORTS}"
             problems.append(Problem(path, text))
         problems += _same_numbers(port, mine)
-        taken: dict[int, int] = {}
+        taken: dict[int, str] = {}
         for index, vesw in mine if driver_quirks else ():
             vesw_id = vesw.get("id")
             if not isinstance(vesw_id, int):
@@ -194,24 +211,25 @@ def vport_problems(
                 problems.append(
                     Problem(
                         ("vesws", index, "id"),
-                        f"{vesw_id:#x} has the same low 8 bits as the id of vesws[{taken[low]}], and both are on "
+                        f"{vesw_id:#x} has the same low 8 bits as the id of {taken[low]}, and both are on "
                         f"{what}: with driver_quirks only one of them comes up",
                     )
                 )
-            taken.setdefault(low, index)
+            taken.setdefault(low, vesw_text(index, vesw))
     return problems
 
 
 def _same_numbers(port: HostPort, vesws: list[tuple[int, dict[str, Any]]]) -> list[Problem]:
     """Return a problem for each vport of a port whose number is that of another one already."""
     problems = []
-    seen: dict[int, int] = {}
+    seen: dict[int, tuple[int, str]] = {}
     for index, vesw in vesws:
         vports = vesw.get("vports")
         told = vports if isinstance(vports, Mapping) else {}
         for name in (name for name in (port.member, port.name) if name in told):
-            if isinstance(told[name], int) and (other := seen.setdefault(told[name], index)) != index:
-                text = f"{told[name]} is already the vport of {port.member} on vesws[{other}]"
+            here = index, vesw_text(index, vesw)
+            if isinstance(told[name], int) and (other := seen.setdefault(told[name], here)) != here:
+                text = f"{told[name]} is already the vport of {port.member} on {other[1]}"
                 problems.append(Problem(("vesws", index, "vports", name), text))
     return problems
 
@@ -266,6 +284,7 @@ def is_guid(member: str) -> bool:
     return digits != member and 1 <= len(digits) <= 16 and set(digits.lower()) <= set("0123456789abcdef")
 
 
-def _number(told: Any, key: str, most: int) -> int:
+def count_of(told: Any, key: str, most: int) -> int:
+    """Return the number of HFIs, or of ports of each, that plain data of a host say; 1 where they say nonsense."""
     value = told.get(key, 1) if isinstance(told, Mapping) else 1
     return value if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most else 1

@@ -30,7 +30,7 @@ from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.fabric_model import FabricModel
 from opavnic.lab.file.guest_model import guest_problems, is_guest
-from opavnic.lab.file.host_setup import host_numbers, setup_problems
+from opavnic.lab.file.host_setup import host_numbers, reach_problems, setup_problems
 from opavnic.lab.file.lab_sections import (
     AppModel,
     Datapath,
@@ -62,8 +62,15 @@ from opavnic.lab.file.vesw_model import Vesw
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import Section, Subnet, empty_is_default
-from vema.em.desired.desired import AUTO, VeswSection, default_port_problems
-from vema.em.desired.problems import KeyPath, Problem, path_text, repeated
+from vema.em.desired.desired import AUTO, VeswSection
+from vema.em.desired.problems import (
+    KeyPath,
+    Problem,
+    default_port_problems,
+    path_text,
+    repeated,
+    twice_problems,
+)
 from vema.em.desired.subnets import subnet_problems
 
 SWITCH: Final = "sw0"
@@ -121,7 +128,7 @@ class LabModel(Section):
     datapath: Annotated[
         Datapath, BeforeValidator(datapath_section), AlsoAccepts("auto", "python", "native", None)
     ] = Datapath()
-    driver_quirks: bool = False
+    driver_quirks: Annotated[bool, Field(strict=True)] = False
     """Follow the Linux driver even where that harms isolation and recovery."""
     icrc: Annotated[IcrcModel, BeforeValidator(empty_is_default)] = IcrcModel()
     cluster: Annotated[Cluster, BeforeValidator(empty_is_default)] = Cluster()
@@ -138,7 +145,7 @@ class LabModel(Section):
     def _sections_fit(self) -> LabModel:
         problems = (
             cross_problems(self.model_dump())
-            or _clashes(self)
+            or [*_clashes(self), *reach_problems(self)]
             or unused_settings(self)
             or fabric_problems(self)
         )
@@ -286,10 +293,10 @@ def cross_problems(data: Any) -> list[Problem]:
         return []
     vesws = data.get("vesws") if isinstance(data, dict) else None
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
-    highest = max(host_numbers(hosts).values(), default=0)
-    problems = (
-        repeated(entries, "id") + repeated(entries, "name") + subnet_problems(entries, len(hosts), highest)
-    )
+    last, highest = max(host_numbers(hosts).items(), key=lambda one: one[1])
+    problems = twice_problems(entries)
+    twice = {problem.path[1] for problem in problems}
+    problems += subnet_problems([one for one in entries if one[0] not in twice], len(hosts), highest, last)
     problems += repeated(entries, "multicast_lid", besides=AUTO)
     ports = HostPorts(hosts)
     for index, vesw in entries:
@@ -386,7 +393,7 @@ def fabric_problems(model: LabModel) -> list[Problem]:
             # the places of faults, and the GUIDs that others leave free, are known once it is built
             faults = Faults(topology.build(Fabric()))
     except FabricError as error:
-        return [_topology_problem(line) for line in str(error).splitlines()]
+        return [_topology_problem(line, model.hosts) for line in str(error).splitlines()]
     if problems := _guid_problems(model):
         return problems
     ports = dict.fromkeys(port.name for vesw in model.vesws for port in model.members_of(vesw))
@@ -462,9 +469,11 @@ def unused_settings(model: LabModel) -> list[Problem]:
     ]
 
 
-def _topology_problem(line: str) -> Problem:
+def _topology_problem(line: str, hosts: Collection[str]) -> Problem:
     """Return an error of the topology, such as `links[2]: ...`, with the path in the lab file that it refers to."""
     path: KeyPath = ("fabric", "topology")
+    if (node := re.match(r"node '([^']+)': ", line)) and (host := node[1].partition(".")[0]) in hosts:
+        return Problem(("hosts", host), line)
     place, colon, rest = line.partition(": ")
     if colon and (link := re.fullmatch(r"links\[(\d+)\](?:\.ends)?", place)):
         return Problem((*path, "links", int(link[1])), rest)

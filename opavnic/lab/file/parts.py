@@ -159,7 +159,7 @@ def _app_problems(model: LabModel, installed: Mapping[str, Part]) -> Iterator[Pr
         try:
             options.model_validate(app.options)
         except ValidationError as error:
-            for problem in model_problems(error, options):
+            for problem in model_problems(error, options, app.options):
                 yield replace(problem, path=("apps", index, "options", *problem.path))
 
 

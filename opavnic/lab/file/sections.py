@@ -68,7 +68,8 @@ Delay = Annotated[
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-def _check_name(name: str) -> str:
+def check_name(name: str) -> str:
+    """Return the name of a lab, host or uplink. Raises ValueError: it cannot be one."""
     if not _NAME.fullmatch(name) or len(name) > 32:
         raise ValueError(
             f'name "{name}": 1 to 32 letters, digits, "-" and "_", beginning with a letter or digit '
@@ -90,7 +91,7 @@ def _check_interface(name: str) -> str:
     return name
 
 
-LabName = Annotated[str, AfterValidator(_check_name)]
+LabName = Annotated[str, AfterValidator(check_name)]
 """The name of a lab, a host or an uplink."""
 InterfaceName = Annotated[str, AfterValidator(_check_interface)]
 """The name of a network interface."""

@@ -88,5 +88,7 @@ def _links(spread: Spread, links: list[Any]) -> list[Any]:
                 spread.problems.append(Problem(here, text))
         for pair in pairs or (ends,):
             spread.origins[(*_LINKS, len(written))] = here
-            written.append({**link, "ends": pair} if isinstance(link, Mapping) else pair)
+            written.append(
+                pair if not isinstance(link, Mapping) else {**link, "ends": pair} if "ends" in link else link
+            )
     return written

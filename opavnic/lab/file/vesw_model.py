@@ -35,7 +35,7 @@ class Vesw(VeswSection):
     members: Annotated[list[str], AfterValidator(_check_members), Schema(MEMBERS_SCHEMA)]
     """`all` hosts, or names: a host (the first port of its first HFI), an HFI (`h1.2`: its first port), HFI:PORT
     (`h1.2:1`), or the GUID of a port (0x...); or ranges of names: `h[1-16]`. A host may be there by several ports."""
-    link_local: bool | Literal["auto"] = "auto"
+    link_local: Annotated[bool, Field(strict=True)] | Literal["auto"] = "auto"
     """Whether kernels give its VNICs IPv6 link-local addresses; each one is announced to all members several times.
     auto: in a virtual switch of at most 256 members, or with an IPv6 subnet."""
     neighbours: Literal["kernel", "static"] = "kernel"

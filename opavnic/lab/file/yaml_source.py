@@ -15,7 +15,7 @@ from opavnic.base import files
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.environment import UnsetError, with_variables
 from opavnic.lab.file.errors import ConfigError
-from vema.em.desired.problems import KeyPath, Problem, path_text
+from vema.em.desired.problems import KeyPath, Problem, gathered, path_text
 
 MAX_DIGITS: Final = 100
 """No file needs longer numbers, and Python refuses to print them."""
@@ -43,12 +43,36 @@ _MOST_SAID: Final = 300
 """Characters of a reason."""
 _COUNTER: Final = getattr(yaml, "CSafeLoader", None)
 """libyaml's parser, if PyYAML has it: about twenty times as fast."""
-_PYTHON_WORDS: Final = (
-    (re.compile(r"\ba valid dictionary( or instance of \w+)?"), "a mapping"),
-    (re.compile(r"\ba valid list\b"), "a list"),
-    (re.compile(r", not a dict$"), ", not a mapping"),
+_KEYS_READ_AS: Final = {
+    f"{_TAG}null": "nothing",
+    f"{_TAG}bool": "yes or no",
+    f"{_TAG}int": "a number",
+    f"{_TAG}float": "a number",
+    f"{_TAG}timestamp": "a date",
+}
+"""What YAML reads words as that stand as keys and were meant as text."""
+_OF_NAMES: Final = ("em", "fabric", "hosts", "uplinks", "vesws")
+"""Sections whose keys are names."""
+_INDENTED: Final = (
+    "lines of one list or mapping begin in the same column, and what is inside them further right"
 )
-"""Names of Python types in the messages of models, and their names in YAML."""
+_SYNTAX: Final = (
+    ("cannot start any token", "\\t", "a tab: YAML is indented with spaces"),
+    ("found another document", "", "a second document begins: a file has one, so remove this ---"),
+    ("found undefined alias", "", "no value before it is marked so: &NAME marks one, *NAME repeats it"),
+    ("expected <block end>", "", f"the indentation does not fit: {_INDENTED}"),
+    (
+        "mapping values are not allowed",
+        "",
+        f"a second colon in a line, or the indentation does not fit: {_INDENTED}",
+    ),
+    ("could not find expected ':'", "", "a key without its colon, or a line that is not indented enough"),
+    ("found unexpected end of stream", "", "a quote is opened and not closed"),
+    ("expected ',' or", "", "a bracket is opened and not closed, or a comma is missing"),
+    ("did not find expected node content", "", "a value is missing, or a bracket or comma is too many"),
+)
+"""Words of PyYAML's messages, and what people do about them."""
+_IS_OPEN: Final = re.compile("quoted scalar.*end of stream|flow .*<stream end>")
 
 
 class YamlError(OpavnicError, InputError):
@@ -85,8 +109,8 @@ class YamlSource:
         """
         self.problems: list[Problem] = []
         """Mistakes that YAML itself allows: duplicate keys, variables that are not set."""
-        self.has_unset = False
-        """Whether a variable is not set: then values are not what they will be."""
+        self.is_sound = True
+        """Whether values are what is meant: not where a variable is not set, or a name is read as a number."""
         self._lines: dict[KeyPath, int] = {}
         self._nodes = 0
         self._what = what
@@ -101,9 +125,12 @@ class YamlSource:
                 self._walk(node, (), ())
                 self.data = self._loader.construct_document(node)
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            reason = f"not YAML: {error.problem or error.context or error}{_about_ranges(text, _line(mark))}"
-            raise YamlError(_line(mark), reason) from error
+            raise _syntax_error(error, text) from error
+        except yaml.reader.ReaderError as error:
+            line = text.count("\n", 0, error.position) + 1
+            raise YamlError(
+                line, f"not YAML: the character {error.character:#04x} cannot stand in it"
+            ) from error
         except RecursionError as error:
             raise YamlError(came_to, "not YAML: nested too deeply") from error
         except yaml.YAMLError as error:
@@ -124,12 +151,15 @@ class YamlSource:
         return written or path
 
     def lines(self, name: str, problems: Iterable[Problem]) -> list[str]:
-        """Return problems as lines of text in the order of the file; `name` is its name in them."""
+        """Return problems as lines of text in the order of the file, one for each kind; `name` is its name in them."""
         placed = sorted(
-            (self.line(one.path), path_text(self.written(one.path)), _in_yaml_words(one.message))
-            for one in problems
+            problems, key=lambda one: (self.line(one.path), _natural(path_text(one.path)), one.message)
         )
-        return [f"{name}:{line}: {where}{': ' if where else ''}{what}" for line, where, what in placed]
+        lines = []
+        for one in gathered(placed, self.data):
+            where = path_text(self.written(one.path))
+            lines.append(f"{name}:{self.line(one.path)}: {where}{': ' if where else ''}{one.message}")
+        return lines
 
     def _count(self, text: str) -> int:
         """Reject a text with too many values or too deep nesting before anything is built from it.
@@ -200,10 +230,15 @@ class YamlSource:
             self._check_scalar(key, path, line)
             name = key.value
             here = (*path, name)
+            if (read_as := _KEYS_READ_AS.get(key.tag)) and _holds_names(path, name):
+                self.is_sound = False
+                told = f'the key {name or "~"} is read as {read_as}: write it in quotes, "{name}"'
+                self.problems.append(Problem(here, told))
             if name in seen:
                 self.problems.append(
                     Problem(here, f'key "{name}" appears twice (first in line {seen[name]})')
                 )
+                self.is_sound &= path != ("hosts",)  # one of the two was to have another name
             seen.setdefault(name, line)
             self._lines[here] = line
             self._walk(value, here, above)
@@ -218,7 +253,7 @@ class YamlSource:
             value = with_variables(node.value, self._environment)
         except UnsetError as error:
             self.problems.append(Problem(path, str(error)))
-            self.has_unset = True
+            self.is_sound = False
             return
         if value != node.value:
             node.value = value
@@ -262,6 +297,18 @@ class YamlSource:
             raise YamlError(line, shown) from error
 
 
+def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> YamlError:
+    """Return what PyYAML says about the syntax of a text, with a remedy."""
+    said = str(error.problem or error.context or error)
+    mark = error.problem_mark or error.context_mark
+    if _IS_OPEN.search(f"{error.context} {said}") and error.context_mark is not None:
+        mark = error.context_mark  # what was opened there reaches to the end
+    line = _line(mark)
+    hint = _about_ranges(text, line)
+    means = next((why for words, more, why in _SYNTAX if words in said and more in said), "")
+    return YamlError(line, f"not YAML: {said}{f' ({means})' if means and not hint else ''}{hint}")
+
+
 def _about_ranges(text: str, line: int) -> str:
     """Return a hint where brackets of a range stand inside those of YAML, which ends the name there."""
     lines = text.splitlines()[max(0, line - 2) : line]
@@ -278,10 +325,16 @@ def _place(path: KeyPath) -> str:
     return f"{path_text(path)}: " if path else ""
 
 
-def _in_yaml_words(message: str) -> str:
-    for pattern, words in _PYTHON_WORDS:
-        message = pattern.sub(words, message)
-    return message
+def _holds_names(path: KeyPath, key: str) -> bool:
+    """Return whether the keys of a mapping are names: not deep inside of hosts, where parts have sections."""
+    if path[:1] == ("faults",):
+        return key != "on"  # which is read as true, and means the key
+    return not path or (path[0] in _OF_NAMES and (path[0] != "hosts" or len(path) < 3))
+
+
+def _natural(text: str) -> list[str | int]:
+    """Return what sorts h2 before h10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", text)]
 
 
 def _whole_characters(text: str, line: int) -> str:

@@ -6,18 +6,13 @@ interface, routes that lead there. All else is to be so at any time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
-from opavnic.lab.file.host_setup import LOOPBACK, HostRoute, HostSetup, IpAddress
+from opavnic.lab.file.host_setup import LOOPBACK, OF_INTERFACE, HostRoute, HostSetup, IpAddress
 from opavnic.lab.file.model import LabModel
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import Subnet
-
-_OF_INTERFACE: Final = re.compile(r"net[./](?:ipv4|ipv6|mpls)[./](?:conf|neigh)[./](.+)[./][^./]+")
-"""The sysctl of one interface, with the name of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ def desired_host(model: LabModel, host: str) -> DesiredHost:
 
 
 def _interface_of(sysctl: str) -> str | None:
-    found = _OF_INTERFACE.fullmatch(sysctl)
+    found = OF_INTERFACE.fullmatch(sysctl)
     return None if found is None else found[1]
 
 

@@ -29,7 +29,7 @@ from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from vema.base.sections import AS_WRITTEN
 from vema.em.desired.desired import EmConfig, VeswSection
-from vema.em.desired.problems import model_problems, named
+from vema.em.desired.problems import all_named, model_problems
 
 _GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
 """Keys of an EM configuration that a lab file has a place for."""
@@ -83,11 +83,10 @@ def _saved(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
     if faults or lab.model.faults:
         data["faults"] = faults
     _leave_out_losses(data)
-    model = lab_model()
     try:
         saved = lab.checked.of(data)
     except ValidationError as error:
-        problems = "; ".join(named(problem, data) for problem in model_problems(error, model))
+        problems = all_named(model_problems(error, lab_model(), data), data)
         raise LabError(f"lab {lab.model.name} cannot be saved as a lab file: {problems}") from error
     if core is not None:
         numbers = {
@@ -97,7 +96,7 @@ def _saved(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
         }
         there = {key: number for key, number in numbers.items() if key in saved.vports}
         data = with_vports(data, saved, pinned_vports(vport_numbers(saved.vports, there)))
-    in_order = {key: data[key] for key in model.model_fields if key in data}
+    in_order = {key: data[key] for key in lab_model().model_fields if key in data}
     return in_order, left_out, saved
 
 

@@ -30,12 +30,21 @@ from hfi_sim.base.types import (
     LIDS_OF_JOINED_GROUPS,
     is_multicast_lid,
 )
-from vema.attributes.vesw_port_info import DEF_PORTS, PCP_VALUES
+from vema.attributes.vesw_port_info import PCP_VALUES
 from vema.base.errors import VemaError
 from vema.base.sections import PartitionKey, Section, Subnets, Time, empty_is_default
 from vema.base.types import MAC_TABLE_ENTRIES, MAX_FABRIC_ID, MAX_VESW_ID, MAX_VPORTS
 from vema.em.desired.election import ELECTION_GROUP
-from vema.em.desired.problems import KeyPath, Problem, model_problems, pkeys_text, repeated
+from vema.em.desired.problems import (
+    KeyPath,
+    Problem,
+    default_port_problems,
+    model_problems,
+    pkeys_text,
+    repeated,
+    twice_problems,
+    vesw_text,
+)
 from vema.em.desired.ranges import ALL, Spread, spread_vesws
 from vema.em.desired.subnets import subnet_problems
 
@@ -272,7 +281,7 @@ def _parse_spread(data: dict[str, Any]) -> EmConfig:
     try:
         config = EmConfig.model_validate(data)
     except ValidationError as error:
-        raise EmConfigError([*model_problems(error, EmConfig), *problems]) from None
+        raise EmConfigError([*model_problems(error, EmConfig, data), *problems]) from None
     if problems:
         raise EmConfigError(problems)
     return config
@@ -290,7 +299,7 @@ def _too_many_vesws(data: Mapping[str, Any]) -> Problem | None:
 def _automatic_lids(entries: list[tuple[int, dict[str, Any]]]) -> list[Problem]:
     """Return a problem for each group that is given the LID that another virtual switch has by its number."""
     automatic = {
-        LID_MULTICAST_FIRST + vesw_id: number
+        LID_MULTICAST_FIRST + vesw_id: vesw_text(number, vesw)
         for number, vesw in entries
         if vesw.get("multicast_lid") in (None, AUTO) and isinstance(vesw_id := vesw.get("id"), int)
     }
@@ -298,7 +307,7 @@ def _automatic_lids(entries: list[tuple[int, dict[str, Any]]]) -> list[Problem]:
     for number, vesw in entries:
         lid = vesw.get("multicast_lid")
         if isinstance(lid, int) and lid in automatic:
-            message = f"{lid:#x} is that of vesws[{automatic[lid]}], by its id"
+            message = f"{lid:#x} is that of {automatic[lid]}, by its id"
             found.append(Problem(("vesws", number, "multicast_lid"), message))
     return found
 
@@ -307,7 +316,7 @@ def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
     """Return the contradictions in plain data; values of a wrong type are skipped."""
     vesws = data.get("vesws")
     entries = [(n, v) for n, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
-    problems = repeated(entries, "id") + repeated(entries, "name")
+    problems = twice_problems(entries)
     problems += repeated(entries, "multicast_lid", besides=AUTO) + _automatic_lids(entries)
     problems += subnet_problems(entries)
     fabric = data.get("fabric")
@@ -325,36 +334,13 @@ def cross_problems(data: Mapping[str, Any]) -> list[Problem]:
 
 def _member_problems(index: int, vesw: dict[str, Any], before: int) -> list[Problem]:
     problems: list[Problem] = []
-    for key in ("members", "default_ports"):
-        names = vesw.get(key)
-        seen: set[str] = set()
-        for at, name in enumerate(names if isinstance(names, list) else []):
-            if isinstance(name, str) and name in seen:
-                problems.append(Problem(("vesws", index, key, at), f'"{name}" appears twice'))
-            seen.add(str(name))
+    names = vesw.get("members")
+    seen: set[str] = set()
+    for at, name in enumerate(names if isinstance(names, list) else []):
+        if isinstance(name, str) and name in seen:
+            problems.append(Problem(("vesws", index, "members", at), f'"{name}" appears twice'))
+        seen.add(str(name))
     return problems + default_port_problems(index, vesw, before + len(problems))
-
-
-def default_port_problems(index: int, vesw: Mapping[str, Any], before: int) -> list[Problem]:
-    """Return what is wrong with the default ports of the virtual switch at an index, in plain data."""
-    problems: list[Problem] = []
-    ports, members = vesw.get("default_ports"), vesw.get("members")
-    if isinstance(ports, list) and len(ports) > DEF_PORTS:
-        message = f"{len(ports)} default ports; a virtual switch has {DEF_PORTS}"
-        problems.append(Problem(("vesws", index, "default_ports"), message))
-    if isinstance(ports, list) and isinstance(members, list):
-        there = {name for name in members if isinstance(name, str)}
-        for at, name in enumerate(ports):
-            if isinstance(name, str) and name not in there:
-                told = hint(name, map(str, members), before + len(problems))
-                message = f'"{name}" is not a member{told}'
-                problems.append(Problem(("vesws", index, "default_ports", at), message))
-        vports = vesw.get("vports")
-        for name in vports if isinstance(vports, Mapping) else ():
-            if name not in there:
-                told = hint(str(name), map(str, members), before + len(problems))
-                problems.append(Problem(("vesws", index, "vports", name), f'"{name}" is not a member{told}'))
-    return problems
 
 
 def _election_problems(election: dict[str, Any]) -> list[Problem]:

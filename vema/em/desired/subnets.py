@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from hfi_sim.base.types import ETH_MTU_DEFAULT
 from vema.base.sections import Subnet, parse_subnet
-from vema.em.desired.problems import KeyPath, Problem, path_text
+from vema.em.desired.problems import KeyPath, Problem, vesw_text
 
 IPV6_MTU_MIN: Final = 1280
 """RFC 8200, section 5: Linux disables IPv6 on an interface with a lower MTU."""
@@ -22,6 +22,7 @@ _NOT_FOR_HOSTS: Final[dict[Subnet, str]] = {
     ipaddress.ip_network("240.0.0.0/4"): "reserved",
     ipaddress.ip_network("::/127"): "loopback",
     ipaddress.ip_network("ff00::/8"): "multicast",
+    ipaddress.ip_network("fe80::/10"): "link-local, where kernels choose addresses themselves",
 }
 
 
@@ -37,31 +38,34 @@ def subnets_in(vesw: Mapping[str, Any]) -> dict[KeyPath, Subnet]:
 
 
 def subnet_problems(
-    entries: list[tuple[int, dict[str, Any]]], hosts: int = 0, highest: int = 0
+    entries: list[tuple[int, dict[str, Any]]], hosts: int = 0, highest: int = 0, last: str = ""
 ) -> list[Problem]:
     """Return what is wrong with the subnets of virtual switches, in plain data.
 
     Args:  entries: the virtual switches with their indices. hosts: how many need an address in each; 0: not known.
-           highest: the number of the last of these addresses.
+           highest: the number of the last of these addresses. last: the host that has it.
     """
     subnets: list[Subnet] = []
     paths: list[KeyPath] = []
+    owners: list[str] = []
     mtus = []
     for index, vesw in entries:
         for path, subnet in subnets_in(vesw).items():
             subnets.append(subnet)
             paths.append(("vesws", index, *path))
+            owners.append(vesw_text(index, vesw))
             mtus.append(vesw.get("mtu", ETH_MTU_DEFAULT))
     overlapping = overlaps(dict(enumerate(subnets)))
     problems = []
     for number, (subnet, path, mtu) in enumerate(zip(subnets, paths, mtus, strict=True)):
         if (other := overlapping.get(number)) is not None:
-            where = path_text(paths[other][:2])
-            problems.append(Problem(path, f"{subnet} overlaps {subnets[other]} of {where}"))
+            problems.append(Problem(path, f"{subnet} overlaps {subnets[other]} of {owners[other]}"))
         if subnet.num_addresses < highest + 2:
-            who = f"{hosts or 'any'} hosts" if highest <= hosts else f"a host with number {highest}"
+            who = (
+                f"{hosts or 'any'} hosts" if highest <= hosts else f'host "{last}", whose number is {highest}'
+            )
             problems.append(Problem(path, f"{subnet} has too few addresses for {who}"))
-        problems += [Problem(path, text) for text in _unfit(subnet, mtu)]
+        problems += [Problem(path, text) for text in _unfit(subnet, mtu)[:1]]
     return problems
 
 

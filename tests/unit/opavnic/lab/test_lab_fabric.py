@@ -262,7 +262,7 @@ def test_queue_of_a_link_is_a_size_or_a_time_whatever_the_other_links_have() -> 
         ),
         (EXPLICIT, ("rate: 25G", "credits: {vls: 17}"), r"links\[1\].credits.vls: should be less than"),
         (EXPLICIT, ("rate: 25G", "queue: 20x"), r"links\[1\].queue: '20x' is not a size .* or a time"),
-        (EXPLICIT, ("rate: 25G", "queue: 1K"), r"links\[1\]: .*a queue of 1024 bytes cannot hold"),
+        (EXPLICIT, ("rate: 25G", "queue: 1K"), r"links\[1\].queue: a queue of 1024 bytes cannot hold"),
         (EXPLICIT, ('[h1, "left:1"]', "[h1]"), r"lab.yaml:8: fabric.topology.links\[0\]: "),
         (
             EXPLICIT,

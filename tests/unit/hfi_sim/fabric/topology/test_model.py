@@ -69,7 +69,7 @@ def test_check_lists_every_problem_at_once() -> None:
     topology.cable("sw0:1", "sw0:1", LinkConfig(rate_bps=0))
     with pytest.raises(TopologyError) as caught:
         topology.check()
-    assert len(str(caught.value).splitlines()) == 5
+    assert len(str(caught.value).splitlines()) == 4
 
 
 def test_of_fabric_gives_the_topology_again() -> None:

@@ -102,7 +102,7 @@ MISTAKES = [
         "10us, latency: 5us,",
         "11: fabric.topology.links[2]: delay sets latency and jitter",
     ),
-    ("200us 10us", "fast", "11: fabric.topology.links[2]: 'fast' is not a time"),
+    ("200us 10us", "fast", "11: fabric.topology.links[2]: delay: 'fast' is not a time"),
     ("loss: 1%", "loss: 200%", "11: fabric.topology.links[2].loss: '200%': of all packets, 100% is the most"),
     ("[h1]", "[h11]", '19: vesws[0].default_ports[0]: "h11" is not a member (known: h1, '),
     ("rc: {default", "rc: {defualt", '20: vesws[0].rc.defualt: unknown key "defualt" (known: default, '),

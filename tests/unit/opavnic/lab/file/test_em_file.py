@@ -25,7 +25,7 @@ def test_example_is_right(file: Path) -> None:
         ("mac: learn\nmac: learn\n", 'key "mac" appears twice'),
         ("- 1\n", ":1: an EM file is a mapping"),
         ("a: [\n", ": not YAML"),
-        ("vesws: 3\n", ":1: vesws: should be a list, not 3"),
+        ("vesws: 3\n", ":1: vesws: should be a list such as [{id: 2, name: blue, members: [h1, h2]}], not 3"),
         ("vesws: [3]\n", ":1: vesws[0]: should be a mapping, not 3"),
         (f"vesws: [{'1, ' * 100_001}]\n", ":1: more than 100000 values: this is not an EM file"),
     ],

@@ -107,9 +107,8 @@ def test_number_that_another_host_has_is_refused() -> None:
 
 def test_subnet_too_small_for_the_highest_number_is_refused() -> None:
     line = problems(with_host("{number: 254}"))[0]
-    assert (
-        line == "lab.yaml:6: vesws[0].subnet[0]: 10.9.2.0/24 has too few addresses for a host with number 255"
-    )
+    where = "lab.yaml:6: vesws[0].subnet[0]"
+    assert line == f'{where}: 10.9.2.0/24 has too few addresses for host "h2", whose number is 255'
 
 
 def test_variables_come_from_the_environment_or_their_default() -> None:

@@ -67,7 +67,7 @@ def test_second_vnic_of_a_host_has_its_own_vport_name_and_address() -> None:
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
-        ("[h1.3]", r'members\[0\]: unknown host "h1.3" \(known: h1, h1.2, h2, h2:2; nearest: h1.2\)'),
+        ("[h1.3]", r'members\[0\]: unknown host "h1.3" \(host "h1" has 2 ports: h1, h1.2; its key hfis'),
         ('[h1, "h1:1"]', r'members\[1\]: host "h1:1" appears twice: it is the port that "h1" means'),
         ('["0x1175010100ffff"]', r"members\[0\]: no port of a host has the GUID 0x1175010100ffff"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,8 +39,8 @@ WRONG = {
     link("latency: 300"): "4: fabric.link.latency: 300 has no unit; a delay has one: 300ns, 300us or 300ms",
     link("latency: 0.5"): "4: fabric.link.latency: 0.5 has no unit; a delay has one: 0.5ns",
     link("jitter: 20"): "4: fabric.link.jitter: 20 has no unit; a delay has one: 20ns",
-    link("delay: 300"): "4: fabric.link: 300 has no unit; a delay has one: 300ns",
-    link("delay: 1us 20"): "4: fabric.link: 20 has no unit; a delay has one: 20ns",
+    link("delay: 300"): "4: fabric.link: delay: 300 has no unit; a delay has one: 300ns",
+    link("delay: 1us 20"): "4: fabric.link: delay: 20 has no unit; a delay has one: 20ns",
     link(
         "queue: 20 metres"
     ): "4: fabric.link.queue: '20 metres' is not a size such as 65536, 64K or 16M (bytes), or",
@@ -56,7 +58,7 @@ WRONG = {
     vesw(
         "id: 010, name: blue, members: [h1, h2]"
     ): "3: vesws[0].id: 010 is an octal number in YAML, 8: write the dec",
-    vesw("id: 08, name: blue, members: [h1, h2]"): "3: vesws[0].id: should be a valid integer, not '08'",
+    vesw("id: 08, name: blue, members: [h1, h2]"): "3: vesws[0].id: should be a whole number, not '08'",
     vesw(
         "id: 1:30, name: blue, members: [h1, h2]"
     ): "3: vesws[0].id: 1:30 is a number of base 60 in YAML, 90: write",
@@ -91,7 +93,7 @@ WRONG = {
     lab("seeed: 3"): '4: seeed: unknown key "seeed" (known: ',
     # shapes of values
     lab(hosts="[h1, h2]"): "2: hosts: is a mapping, such as {h1: {}, h2: {}}, not a list",
-    lab(hosts="h1"): "2: hosts: should be a mapping, not 'h1'",
+    lab(hosts="h1"): "2: hosts: should be a mapping such as {h1: {}, h2: {}}, not 'h1'",
     lab(hosts="{}"): "2: hosts: is empty",
     lab("driver_quirks: yess"): "4: driver_quirks: should be true or false, not 'yess'",
     vesw(f"{BLUE}"): '3: vesws[0]: key "members" is missing',
@@ -116,6 +118,64 @@ def test_wrong_lab_file_is_refused_in_one_line_with_cause_and_remedy(text: str, 
     (line,) = refused.value.problems
     assert said in line
     assert line.startswith("lab.yaml:")
+
+
+def told_wrong_files() -> Iterator[tuple[str, str]]:
+    """Yield the files of wrong_files.txt, each with the line that it is refused with."""
+    kind = text = ""
+    for line in Path(__file__).with_name("wrong_files.txt").read_text().splitlines():
+        if line.startswith("    "):
+            made = {"file": text, "more": lab(text)}.get(kind) or lab(**{kind: text})
+            yield made, line.strip()
+        elif line and not line.startswith("#"):
+            kind, _, text = line.partition(": ")
+            text = text.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0")
+
+
+TOLD = [*told_wrong_files()]
+
+
+@pytest.mark.parametrize(("text", "said"), TOLD, ids=range(len(TOLD)))
+def test_wrong_lab_file_is_refused_as_it_is_told(text: str, said: str) -> None:
+    assert_refused(text, [f"lab.yaml:{said}"])
+
+
+MANY = {
+    lab(hosts=f"{{{', '.join(f'h{at}: {{sysctl: 3}}' for at in range(1, 101))}}}"): [
+        'lab.yaml:2: hosts.h1.sysctl: unknown key "sysctl" (known: ...; nearest: sysctls); '
+        "and 99 more like it: h2, h3, h4, h5, ..."
+    ],
+    vesw(f"{BLUE}, members: [{', '.join(f'x{at}' for at in range(200))}]"): [
+        'lab.yaml:3: vesws[0].members[0]: unknown host "x0" (known: h1, h2); '
+        'and 199 more like it: "x1", "x2", "x3", "x4", ...'
+    ],
+    lab("faults: [loss on h7 1%, loss on h8 2%, crash on sw0, loss on h9 3%, loss on h9 4%]"): [
+        'lab.yaml:4: faults[0]: unknown link, port or node "h7" (nearest: ...); '
+        'and 3 more like it: "loss on h8 2%", "loss on h9 3%", "loss on h9 4%"',
+        'lab.yaml:4: faults[2]: unknown agent or manager that can crash "sw0" (known: h1, h2, em)',
+    ],
+    vesw(f"{BLUE}, members: [h8, h9]"): [
+        'lab.yaml:3: vesws[0].members[0]: unknown host "h8" (known: h1, h2; nearest: h...)',
+        'lab.yaml:3: vesws[0].members[1]: unknown host "h9" (known: h1, h2; nearest: h...)',
+    ],
+    lab(hosts="{h1: {lid: x}, h2: {lid: x}}"): [
+        "lab.yaml:2: hosts.h1.lid: should be a whole number, not 'x'; and 1 more like it: h2"
+    ],
+}
+"""Files in which a mistake is made many times, and what is said then; a few that differ are said one by one."""
+
+
+@pytest.mark.parametrize(("text", "lines"), MANY.items(), ids=range(len(MANY)))
+def test_mistake_that_is_made_many_times_is_one_line(text: str, lines: list[str]) -> None:
+    assert_refused(text, lines)
+
+
+def assert_refused(text: str, lines: list[str]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_lab(text, "lab.yaml", {})
+    assert len(refused.value.problems) == len(lines), refused.value.problems
+    for said, expected in zip(refused.value.problems, lines, strict=True):
+        assert re.fullmatch(re.escape(expected).replace(r"\.\.\.", ".*"), said), said
 
 
 def test_lab_file_given_as_an_em_file_is_named_as_such(tmp_path: Path) -> None:
