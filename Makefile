@@ -46,7 +46,7 @@ endef
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos chaos-cluster mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -153,9 +153,13 @@ interop: venv deps ## the load balancer beside E2SAR and udplbd2, if you have th
 CHAOS_S     ?= 240
 CHAOS_SEED  ?= $(shell date +%Y%m%d)
 CHAOS_FIRST ?= 1
+CHAOS_OF    := not over_machines
 
 chaos: venv deps ## abuse real labs at random for CHAOS_S seconds; CHAOS_SEED=N plays the same again
-	CHAOS_S=$(CHAOS_S) CHAOS_SEED=$(CHAOS_SEED) CHAOS_FIRST=$(CHAOS_FIRST) $(BIN)/python -m pytest -s -m 'chaos and not slow' tests/chaos
+	CHAOS_S=$(CHAOS_S) CHAOS_SEED=$(CHAOS_SEED) CHAOS_FIRST=$(CHAOS_FIRST) $(BIN)/python -m pytest -s -m 'chaos and not slow' -k '$(CHAOS_OF)' tests/chaos
+
+chaos-cluster: CHAOS_OF := over_machines
+chaos-cluster: chaos ## the same over three machines: kill, stop, part, wrong certificates, slow and full disks
 
 MUTANTS      ?= 100
 MUTANTS_SEED ?= 1

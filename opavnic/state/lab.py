@@ -173,6 +173,8 @@ class CutLinkStatus(StateModel):
     """The direction whose packets leave this machine."""
     arrives: str
     is_open: bool
+    waiting: int
+    """Packets that wait here until the network or the other machine takes them."""
     sent: int
     """Packets that the other machine has acknowledged."""
     under_way: int
@@ -185,12 +187,36 @@ class CutLinkStatus(StateModel):
     network_is_slower: bool
 
 
+class MachineLoad(StateModel):
+    """How busy a machine has been in the last seconds."""
+
+    processors: int
+    """That the lab may use."""
+    used: float
+    """How many of them the process of the lab has used on average."""
+    busy: float
+    """The share of all processors that all programs together have used, from 0 to 1."""
+    late_ms: float
+    """How late the process of the lab was at most to do what was due."""
+
+
 class MachineStatus(StateModel):
     """The share of a lab that one machine carries."""
 
     hosts: list[str]
     datapath: str
     links: list[CutLinkStatus]
+    load: MachineLoad | None = None
+
+
+class SlowestMachine(StateModel):
+    """The machine of a lab that is nearest to a limit."""
+
+    machine: str
+    pressure: float
+    """How near, from 0 to 1."""
+    why: list[str]
+    """What was measured, the worst first."""
 
 
 class ClusterStatus(StateModel):
@@ -207,6 +233,9 @@ class ClusterStatus(StateModel):
     links: list[CutLinkStatus]
     clocks: dict[str, float]
     """How many seconds the clocks of other machines are ahead."""
+    load: MachineLoad | None = None
+    """Of the one that answers."""
+    slowest: SlowestMachine | None = None
     machines: dict[str, MachineStatus | None] = Field(default_factory=dict)
     """Shares by machine, once they are folded; None: it did not answer."""
 

@@ -23,12 +23,12 @@ GRACE_S = 300
 
 @pytest.fixture(autouse=True)
 def _permitted() -> None:
-    require(TOOLS, as_root=True)
+    require((*TOOLS, "iperf3", "bridge"), as_root=True)
 
 
-def campaign(*options: str, limit_s: float) -> int:
+def campaign(*options: str, limit_s: float, module: str = "chaos.campaign") -> int:
     """Run a campaign on ground of its own; whatever ends this process ends it, and all that it has started."""
-    command = on_own_ground([sys.executable, "-u", "-m", "chaos.campaign", *options])
+    command = on_own_ground([sys.executable, "-u", "-m", module, *options])
     with child(command, cwd=TESTS, env={**os.environ, "PYTHONPATH": str(TESTS)}, stdin=-3) as process:
         return process.wait(limit_s)
 
@@ -46,3 +46,25 @@ def test_campaign_of_abuse_leaves_nothing_harms_nobody_and_goes_on_working() -> 
 @pytest.mark.slow
 def test_damage_of_every_kind_is_found_by_a_check() -> None:
     assert campaign("--seed", "0", "--seconds", "0", "--sabotage", limit_s=GRACE_S) == 0
+
+
+def campaign_over_machines(seed: str, seconds: float, *options: str) -> int:
+    """Run one over three machines."""
+    words = ("--seed", seed, "--seconds", str(seconds), *options)
+    return campaign(*words, limit_s=seconds + GRACE_S, module="chaos.cluster_campaign")
+
+
+def test_campaign_over_machines_loses_nothing_that_is_not_counted() -> None:
+    seconds, seed = float(os.environ.get("CHAOS_S", "240")), os.environ.get("CHAOS_SEED", "1")
+    code = campaign_over_machines(seed, seconds, "--first", os.environ.get("CHAOS_FIRST", "1"))
+    assert code == 0, f"replay: make chaos-cluster CHAOS_SEED={seed}"
+
+
+@pytest.mark.slow
+def test_sample_of_a_campaign_over_machines_loses_nothing_that_is_not_counted() -> None:
+    assert campaign_over_machines("2", 30) == 0
+
+
+@pytest.mark.slow
+def test_damage_of_every_kind_to_machines_is_found_by_a_check() -> None:
+    assert campaign_over_machines("0", 0, "--sabotage") == 0

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
 from opavnic_bench.base.sites import until
+from opavnic_bench.base.turns import PeerError
 from opavnic_bench.cluster.machines import BenchCluster, cluster, machines
 
 PATIENCE_S = 60.0
@@ -71,3 +74,31 @@ def test_coordinator_is_killed_and_started_again_and_the_lab_is_whole_until_it_e
         up.processes["m1"].terminate()
         assert [up.processes[name].wait(60) for name in found.names] == [0, 0, 0], "it ends the others"
         assert namespaces(up) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_members_that_met_by_a_coordinator_started_again_find_each_other_after_a_partition() -> None:
+    """It does not know where members listen that it has not admitted itself, unless it asks them."""
+    with machines(3) as found, cluster(found, LAB) as up:
+
+        def is_whole() -> bool:
+            seen = [up.ask(name, "status")["cluster"]["there"] for name in found.names]
+            return seen == [found.names] * 3 and reaches(up, "h2", "h3") and reaches(up, "h3", "h1")
+
+        for name in ("m1", "m3"):
+            up.kill(name)
+            up.start(name)
+            until(lambda: _is(is_whole), f"{name} is not back", pause_s=0.3, limit_s=90.0)
+        found.part("m2", "m3", apart=True)
+        until(lambda: up.ask("m2", "status")["cluster"]["there"] == ["m1", "m2"], "m3 is there", limit_s=60.0)
+        found.part("m2", "m3", apart=False)
+        until(lambda: _is(is_whole), "m2 and m3 stay apart", pause_s=0.3, limit_s=90.0)
+        until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=60.0)
+
+
+def _is(condition: Callable[[], bool]) -> bool:
+    """Return whether it is true; a machine that does not answer yet makes it false."""
+    with contextlib.suppress(PeerError):
+        return condition()
+    return False

@@ -61,6 +61,12 @@ class Machines:
         """Put a machine's cable into the bridge, or pull it."""
         run("ip", "-n", self.hub, "link", "set", "dev", _cable(name), "up" if plugged else "down")
 
+    def part(self, one: str, other: str, *, apart: bool) -> None:
+        """Let two machines not reach each other, while both reach all others; or let them again."""
+        for name in (one, other):
+            state = ("isolated", "on" if apart else "off")
+            run("ip", "netns", "exec", self.hub, "bridge", "link", "set", "dev", _cable(name), *state)
+
 
 def _cable(name: str) -> str:
     return f"to-{name}"

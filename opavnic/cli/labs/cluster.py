@@ -1,22 +1,25 @@
-"""`opavnic cluster`: what the machines of one fabric need before they meet."""
+"""`opavnic cluster`: what the machines of one fabric need before they meet, and what they have carried."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from opavnic.cli.base.common import AsJson
+from opavnic.cli.base.common import AsJson, LabOption, lab_client, time_option
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.output import print_json, print_table
+from opavnic.state.lab import LabState
 
-app = command_group("Fabrics over several machines: credentials of their nodes.")
+app = command_group("Fabrics over several machines: credentials of their nodes, and loads.")
 
 
 @app.callback()
 def _group() -> None:
-    """Fabrics over several machines: credentials of their nodes."""
+    """Fabrics over several machines: credentials of their nodes, and loads."""
 
 
 @app.command()
@@ -61,3 +64,31 @@ def ca(
         )
     else:
         print_table(("node", "folder", "certificate"), rows)
+
+
+@app.command()
+def loads(
+    lab: LabOption = None,
+    over: Annotated[Any, time_option("--for", low="1s", high="24h", help="How long to measure.")] = "10s",
+    as_json: AsJson = False,
+) -> None:
+    """Measure what the links of a running lab carry, in bits per second, both directions together.
+
+    Written to a file, it lets `opavnic up --cluster --loads FILE` place the lab by load, where its file says
+    `cluster: {place: auto}`. It may come from one machine that has become too small.
+
+    \b
+    Example:
+      opavnic cluster loads --for 1m --json > loads.json
+    """
+    from opavnic.cluster.protocol.placement import loads_between
+
+    client = lab_client(lab)
+    before = client.read(LabState, "/status")
+    time.sleep(over)
+    found = loads_between(before, client.read(LabState, "/status"))
+    rows = sorted(found.links.items(), key=lambda row: -row[1])
+    if as_json:
+        print_json(asdict(found))
+    else:
+        print_table(("link", "bit/s"), rows)

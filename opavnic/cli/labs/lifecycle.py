@@ -53,6 +53,10 @@ def up(
         int | None,
         typer.Option("--wait", min=1, help="With --cluster: machines to wait for, this one included."),
     ] = None,
+    loads: Annotated[
+        Path | None,
+        typer.Option("--loads", help="With --cluster: place by what `opavnic cluster loads` has measured."),
+    ] = None,
     name: Name = None,
     listen: Listen = None,
     credentials: Credentials = None,
@@ -78,13 +82,13 @@ def up(
     if untrusted and cluster:
         fail("up: --untrusted and --cluster: a stranger's lab stays on one machine", EXIT_USAGE)
     model = _load(file, untrusted)
-    if not cluster and (wait or name or listen or credentials or insecure):
-        fail("up: --wait, --name, --listen, --credentials and --insecure need --cluster", EXIT_USAGE)
+    if not cluster and (wait or loads or name or listen or credentials or insecure):
+        fail("up: --wait, --loads, --name, --listen, --credentials and --insecure need --cluster", EXIT_USAGE)
     if cluster:
         require_privilege(namespaces=any(not host.is_machine for host in model.hosts.values()))
         _end_earlier_run(model.name)
         way = way_of(name, listen, credentials, insecure, [])
-        _up_cluster(model, file.resolve(), way, wait, detach, as_json)
+        _up_cluster(model, file.resolve(), way, wait, loads, detach, as_json)
         return
     _end_earlier_run(model.name)
     private = obtain(rootless=untrusted)
@@ -133,31 +137,40 @@ def _make_lab(model: LabModel, file: Path, private: bool, untrusted: bool) -> La
 
 
 def _up_cluster(
-    model: LabModel, file: Path, way: JoinOptions, wait: int | None, detach: bool, as_json: bool
+    model: LabModel,
+    file: Path,
+    way: JoinOptions,
+    wait: int | None,
+    loads: Path | None,
+    detach: bool,
+    as_json: bool,
 ) -> None:
     from hfi_sim.base import precise_loop
-    from opavnic.cluster.machines.run import run_coordinator
+    from opavnic.cluster.machines.run import load_loads, run_coordinator
     from opavnic.lab.run.detach import spawn
 
     text = read_lab_text(file)
+    run = partial(
+        run_coordinator,
+        model,
+        text,
+        str(file),
+        way,
+        wait=wait,
+        loads=None if loads is None else load_loads(loads, model),
+    )
     if not detach:
 
         def ready(lab: Lab, state: LabState) -> None:
             _show_ready(state, as_json)
             say(f"lab {lab.model.name} is running; end it with Ctrl-C")
 
-        run = run_coordinator(model, text, str(file), way, wait=wait, progress=say, ready=ready)
-        _show_removed(model, precise_loop.run(run))
+        _show_removed(model, precise_loop.run(run(progress=say, ready=ready)))
         return
 
     def body(tell: Tell) -> None:
         precise_loop.run(
-            run_coordinator(
-                model,
-                text,
-                str(file),
-                way,
-                wait=wait,
+            run(
                 progress=lambda line: tell("progress", line),
                 ready=lambda _, state: tell("ready", state.as_json()),
             )

@@ -114,6 +114,7 @@ def status_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | st
     Args:  whole: list everything, in place of what is wrong alone, where a table becomes long.
     """
     yield from vnic_items(state, whole=whole)
+    yield from _machine_items(state)
     yield from _link_items(state.links, whole)
     yield from _drop_items(state.drops, whole)
     yield from _drift_items(state)
@@ -128,6 +129,19 @@ def status_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | st
         yield Sheet(("element", "counter", "value"), list(_counter_rows(state.counters)), title="counters")
         yield "netdev: the kernel's own figures; tx_dropped: its queue was full, or had no"
         yield "carrier yet; no VNIC saw it"
+
+
+def _machine_items(state: LabState) -> Iterator[str]:
+    """Yield which machines there are, and which is the slowest."""
+    if state.cluster is None:
+        return
+    shown = [
+        name if name in state.cluster.there else wrong(f"{name} (away)", True)
+        for name in state.cluster.placed
+    ]
+    yield f"machines: {', '.join(map(str, shown))}"
+    if (slowest := state.cluster.slowest) is not None:
+        yield f"slowest machine: {slowest.machine}, at {slowest.pressure:.0%} of a limit: {'; '.join(slowest.why)}"
 
 
 def _drift_items(state: LabState) -> Iterator[str]:

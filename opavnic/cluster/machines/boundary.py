@@ -168,6 +168,7 @@ class Boundary:
                     leaves=directions[cut.leaving].name,
                     arrives=directions[1 - cut.leaving].name,
                     is_open=self.connections.is_connected(peer),
+                    waiting=self._gate.counts(directions[cut.leaving].number).waiting,
                     sent=crossed.reported,
                     under_way=cut.counters.in_flight,
                     lost=cut.counters.drops.get(Drop.NET_LOST, 0),

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
-from opavnic.cluster.machines.node import Machine, digest_of, place_lab
+from opavnic.cluster.machines.node import Machine, digest_of, topology_of
 from opavnic.cluster.machines.part import Programs
+from opavnic.cluster.protocol.placement import Loads, Placement, place, placement_of
 from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.environment import variables_of
@@ -19,6 +20,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
+from opavnic.world.em_node import EM_NODE
 from opavnic.world.silence import LOOK_S, Silence
 from opavnic.world.world import World
 
@@ -40,15 +42,21 @@ class Coordinator(Machine):
         *,
         progress: Callable[[str], None],
         wait: int | None = None,
+        loads: Loads | None = None,
         netdev: NetdevKind = "tap",
     ) -> None:
         """Prepare to gather machines.
 
         Args:    text: of the lab file, for the other machines. wait: number of machines to gather, this one
-                 included; None: as given in the lab file.
-        Raises:  ClusterInputError: the number of machines is given nowhere.
+                 included; None: as given in the lab file. loads: what the lab has carried before.
+        Raises:  ClusterInputError: the number of machines is given nowhere, or nothing is placed by load.
         """
         super().__init__(transport, progress)
+        if loads is not None and not model.cluster.by_load:
+            raise ClusterInputError(
+                "loads are for a lab with `cluster: {place: auto}`: this one places no node by load"
+            )
+        self._loads = loads
         self._model = model
         self._text = text
         self._file = file
@@ -83,7 +91,7 @@ class Coordinator(Machine):
         await self._gathered.wait()
         own = str(self.transport.name)
         machines = [own, *sorted(str(name) for name in self.nodes if self._is_wanted(name))]
-        placement = place_lab(self._model, machines)
+        placement = await self._place(machines)
         for machine in machines:
             hosts = ", ".join(placement.hosts[machine]) or "no hosts"
             self.progress(f"{machine}: {hosts}")
@@ -93,6 +101,34 @@ class Coordinator(Machine):
             manages=True,
             file=self._file,
             netdev=self._netdev,
+        )
+
+    async def _place(self, machines: list[str]) -> Placement:
+        """Place the lab, or take it as it runs already: nothing that runs is moved.
+
+        Raises:  ClusterError: a machine does not answer, or runs another share than its place among others allows.
+        """
+        topology, section = topology_of(self._model), self._model.cluster
+        offers = [await self._offer(self.transport.name, {})]
+        offers += await asyncio.gather(
+            *(self.transport.ask(NodeName(name), "offer", {}) for name in machines[1:])
+        )
+        for machine, offer in zip(machines, offers, strict=True):
+            if placed := offer.get("placed"):
+                try:
+                    return placement_of(topology, placed, machines, EM_NODE)
+                except ClusterError as error:
+                    raise ClusterError(
+                        f"{machine} runs its share of another placement: {error}: end it first"
+                    ) from error
+        return place(
+            topology,
+            machines,
+            managers=EM_NODE,
+            wanted=section.named,
+            labels=section.labels,
+            capacities=[int(offer["processors"]) for offer in offers] if section.by_load else None,
+            loads=self._loads,
         )
 
     def _is_wanted(self, name: NodeName) -> bool:
@@ -152,6 +188,7 @@ class Coordinator(Machine):
             "file": self._file,
             "digest": digest_of(self._text),
             "machines": list(self.placement.hosts),
+            "placed": dict(self.placement.machine_of),
             "netdev": self._netdev,
         }
         try:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.machines.node import Machine, digest_of, place_lab
+from opavnic.cluster.machines.node import Machine, digest_of, topology_of
 from opavnic.cluster.machines.part import Follower
+from opavnic.cluster.protocol.placement import placement_of
 from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
+from opavnic.world.em_node import EM_NODE
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")
@@ -80,7 +82,8 @@ class Member(Machine):
                 self._ready_soon()
             return {"runs": True}
         model = parse_lab(str(body["text"]), str(body["file"]), dict(body["environment"]))
-        placement = place_lab(model, [str(name) for name in body["machines"]])
+        machines = [str(name) for name in body["machines"]]
+        placement = placement_of(topology_of(model), dict(body["placed"]), machines, EM_NODE)
         netdev: NetdevKind = "memory" if body["netdev"] == "memory" else "tap"
         lab = self._make_lab(model, placement, manages=False, file=str(body["file"]), netdev=netdev)
         self._digest = digest

@@ -1,6 +1,6 @@
 """The machines of a cluster: the coordinator, which has the lab file, and the members, which it gives their share.
 
-coordinator: start -> gather machines -> place -> build its share -> "start" to each -> all are ready -> running
+coordinator: start -> gather machines -> "offer" of each -> place -> build its share -> "start" to each -> running
 member:      join -> "start" -> build its share -> "report" on every change -> "ready" -> running
              <- "program": the settings that the subnet manager has made on its nodes
              <- "down": end
@@ -11,18 +11,21 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from hfi_sim.base.errors import HfiSimError
+from hfi_sim.fabric.topology import Topology
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.boundary import Boundary
 from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.cluster_programs import ClusterPrograms
 from opavnic.cluster.machines.directory import MachineDirectory
+from opavnic.cluster.machines.load_meter import LoadMeter
 from opavnic.cluster.machines.part import make_boundary
-from opavnic.cluster.protocol.placement import Placement, place
+from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.status import fold
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 from opavnic.cluster.zenoh.transport import ZenohTransport
@@ -51,14 +54,9 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def place_lab(model: LabModel, machines: list[str]) -> Placement:
-    """Place a lab on machines, the coordinator first.
-
-    Raises:  ClusterInputError: the lab file places something on a machine that does not exist.
-    """
-    topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
-    section = model.cluster
-    return place(topology, machines, wanted=section.place, labels=section.labels, managers=EM_NODE)
+def topology_of(model: LabModel) -> Topology:
+    """Return the topology of a lab, with the node of its managers."""
+    return lab_topology(model.fabric, model.hosts, [EM_NODE])
 
 
 class Machine(MachineDirectory):
@@ -79,7 +77,8 @@ class Machine(MachineDirectory):
         """Why machines do not start their shares, while the lab is starting."""
         self._measuring: set[asyncio.Task[None]] = set()
         self.boundary: Boundary | None = None
-        self.verbs |= {"ping": self._pong, "status": self._say_status}
+        self._meter: LoadMeter | None = None
+        self.verbs |= {"ping": self._pong, "offer": self._offer, "status": self._say_status}
         self.remote_machines = ClusterMachines(self)
         self.remote_programs = ClusterPrograms(self)
         transport.on_node = self._node
@@ -87,6 +86,11 @@ class Machine(MachineDirectory):
 
     async def _pong(self, _asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         return {"time": self._wall_clock()}
+
+    async def _offer(self, _asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+        """Say what this machine can carry, and what it carries already."""
+        placed = {} if self.placement is None else dict(self.placement.machine_of)
+        return {"processors": len(os.sched_getaffinity(0)), "placed": placed}
 
     async def _serve(self, asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = self.verbs.get(verb)
@@ -199,6 +203,8 @@ class Machine(MachineDirectory):
         loop = asyncio.get_running_loop()
         self.boundary = make_boundary(world, self.transport, self.placement, str(self.transport.name), loop)
         world.cleanups.add("links to other machines", self.boundary.close)
+        self._meter = LoadMeter(loop)
+        world.cleanups.add("measures of this machine", self._meter.close)
         world.cleanups.add("measures of the network", self._end_measures)
         world.cleanups.add("captures for other machines", self.remote_machines.served.close)
         world.cleanups.add("programs for other machines", self.remote_programs.ended)
@@ -222,6 +228,7 @@ class Machine(MachineDirectory):
             there=sorted([own, *map(str, self.nodes)]),
             manager=str(self.manager or ""),
             links=[] if self.boundary is None else self.boundary.status(),
+            load=None if self._meter is None else self._meter.load(),
             clocks={str(name): round(ahead, 3) for name, ahead in sorted(self.clocks.items())},
         )
 

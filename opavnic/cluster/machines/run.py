@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from opavnic.base.extras import advice
+from opavnic.base.files import FileError, read_text
 from opavnic.base.signals import call_on_ending_signals
-from opavnic.cluster.errors import ClusterError
+from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine, digest_of
+from opavnic.cluster.protocol.placement import MAX_LOADS, Loads
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.daemon import run_lab
@@ -70,6 +72,14 @@ def zenoh_transport(options: JoinOptions, *, fabric: int | None, digest: str | N
     return ZenohTransport(plan, role, fabric=fabric, digest=NO_DIGEST if digest is None else digest)
 
 
+def load_loads(path: Path, model: LabModel) -> Loads:
+    """Read what a lab has carried. Raises ClusterInputError: the file cannot be read, or is of another lab."""
+    try:
+        return Loads.parse(read_text(path, MAX_LOADS, "file of loads"), str(path), model.name)
+    except FileError as error:
+        raise ClusterInputError(str(error)) from None
+
+
 async def run_coordinator(
     model: LabModel,
     text: str,
@@ -77,6 +87,7 @@ async def run_coordinator(
     options: JoinOptions,
     *,
     wait: int | None,
+    loads: Loads | None,
     progress: Callable[[str], None],
     ready: Ready,
 ) -> Removed:
@@ -85,7 +96,7 @@ async def run_coordinator(
     Raises:  ClusterError, LabError: the lab could not start, or failed; everything has been removed.
     """
     transport = zenoh_transport(options, fabric=model.fabric.id, digest=_short(text))
-    coordinator = Coordinator(model, text, file, transport, progress=progress, wait=wait)
+    coordinator = Coordinator(model, text, file, transport, progress=progress, wait=wait, loads=loads)
     end = asyncio.Event()
     call_on_ending_signals(end.set)
     try:

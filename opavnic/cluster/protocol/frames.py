@@ -24,7 +24,7 @@ from hfi_sim.wire.header import structure
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.errors import MessageError
 
-PROTOCOL: Final = 4
+PROTOCOL: Final = 5
 """Version of frames, keys and requests between nodes; a node with another version is refused."""
 MAX_PACKETS: Final = 1 << 12
 """Packets of a frame, at most."""

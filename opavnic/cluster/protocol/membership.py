@@ -141,6 +141,10 @@ class ClusterMembership:
         """Return the nodes that are part of the fabric, without this one."""
         return {hello.name: hello for hello in self._that(Presence.JOINED)}
 
+    def all_seen(self) -> list[Hello]:
+        """Return all nodes that announce themselves, without this one."""
+        return list(self._seen)
+
     def refused(self) -> dict[NodeName, str]:
         """Return the nodes that announce themselves and are refused, with the reasons."""
         return {hello.name: self._seen[hello].reason for hello in self._that(Presence.REFUSED)}

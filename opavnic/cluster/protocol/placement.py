@@ -1,20 +1,75 @@
-"""Which machine carries which node of a fabric: by name, otherwise spread evenly so that few links are cut.
+"""Which machine carries which node of a fabric: by name, the others in balance and so that little crosses machines.
 
-Pure and deterministic: machines with the same lab file and the same list of machines compute the same placement.
+Pure and deterministic: the same lab file, list of machines and loads give the same placement.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.model import Cable
-from opavnic.cluster.errors import ClusterInputError
+from opavnic.cluster.errors import ClusterError, ClusterInputError
+from opavnic.cluster.protocol.assignment import Assignable, assign
+from opavnic.state.lab import LabState
 
-_PASSES = 8
-"""Rounds in which switches may move to where their neighbours are; every round cuts fewer links."""
+SLACK_PERCENT: Final = 10
+"""How much more than its share of the load a machine may carry, if less crosses machines then."""
+HOST: Final = 4
+"""Cost of a packet at a host beside that in a switch, which sees it on two cables: a TAP, the kernel, checksums."""
+UNMEASURED: Final = 1000
+"""Traffic of the cable of a host beside one between switches, where nothing is measured: hosts stay with theirs."""
+_KBIT: Final = 1000
+MAX_LOADS: Final = 1 << 24
+"""Bytes of a file of loads, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """What a lab carried when it was measured (`opavnic cluster loads`)."""
+
+    lab: str
+    seconds: float
+    links: Mapping[str, int]
+    """Bits per second of each link, both directions together."""
+
+    @classmethod
+    def parse(cls, text: str, where: str, lab: str) -> Loads:
+        """Read a file. Raises ClusterInputError: it is malformed, or of another lab."""
+        try:
+            said = json.loads(text)
+            found = cls(
+                str(said["lab"]), float(said["seconds"]), {str(k): int(v) for k, v in said["links"].items()}
+            )
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+            raise ClusterInputError(
+                f"{where}: no loads of a lab ({type(error).__name__}: {error}): they are what `opavnic cluster loads "
+                "--json` prints"
+            ) from None
+        if found.lab != lab:
+            raise ClusterInputError(f"{where}: loads of lab {found.lab}; this one is {lab}")
+        if wrong := next((f"{name}: {rate}" for name, rate in found.links.items() if rate < 0), None):
+            raise ClusterInputError(f"{where}: links: {wrong} bits per second; 0 or more is right")
+        return found
+
+
+def loads_between(before: LabState, after: LabState) -> Loads:
+    """Return what a lab has carried between two looks at it. Raises ClusterError: it is another lab."""
+    seconds = after.uptime_s - before.uptime_s
+    if before.pid != after.pid or seconds <= 0:
+        raise ClusterError(f"lab {after.lab} was started anew meanwhile")
+    carried = {link.name: link.bytes_forth + link.bytes_back for link in before.links}
+    links = {
+        link.cable: max(
+            0, round(8 * (link.bytes_forth + link.bytes_back - carried.get(link.name, 0)) / seconds)
+        )
+        for link in after.links
+    }
+    return Loads(after.lab, round(seconds, 3), links)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +80,7 @@ class Placement:
     """The machine of each node of the topology: of each HFI, with all HFIs of its host, and of each switch."""
     hosts: Mapping[str, tuple[str, ...]]
     """The hosts of each machine, in the order of the lab file; empty for a machine without hosts."""
-    cut: tuple[Cable, ...]
+    cut: tuple[Cable, ...] = field(repr=False)
     """The cables whose ends are on different machines, in the order of the topology."""
 
     def remote_nodes(self, machine: str) -> frozenset[str]:
@@ -42,139 +97,102 @@ class Placement:
         return found
 
 
+def placement_of(
+    topology: Topology, machine_of: Mapping[str, Any], machines: Sequence[str], managers: str | None
+) -> Placement:
+    """Return a placement that was made before. Raises ClusterError: it is not one of this lab on these machines."""
+    wrong = [name for name in topology.nodes if machine_of.get(name) not in machines]
+    hosts = topology.hosts()
+    split = [host for host, hfis in hosts.items() if len({machine_of.get(hfi.name) for hfi in hfis}) > 1]
+    if wrong or split:
+        raise ClusterError(f"no machine, or several, for {', '.join((wrong or split)[:3])}")
+    by_machine = {
+        machine: tuple(
+            host for host, hfis in hosts.items() if host != managers and machine_of[hfis[0].name] == machine
+        )
+        for machine in machines
+    }
+    cut = tuple(cable for cable in topology.cables if machine_of[cable.a[0]] != machine_of[cable.b[0]])
+    return Placement({name: str(machine_of[name]) for name in topology.nodes}, by_machine, cut)
+
+
 def place(
     topology: Topology,
     machines: Sequence[str],
     *,
+    managers: str | None = None,
     wanted: Mapping[str, str] | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
-    managers: str | None = None,
+    capacities: Sequence[int] | None = None,
+    loads: Loads | None = None,
 ) -> Placement:
     """Place the nodes of a topology.
 
-    Args:    machines: names, the coordinator first. wanted: host or switch -> machine or label, from the lab file.
-             labels: machine -> its labels. managers: the node of the SM and the EM, which the coordinator carries.
+    Args:    machines: names, the coordinator first. managers: the node of the SM and the EM, which the coordinator
+             carries. wanted: host or switch -> machine or label, from the lab file. labels: machine -> its labels.
+             capacities: processors of each machine; None: as many hosts on each. loads: what links carry; None: the
+             same.
     Raises:  ClusterInputError: `wanted` names an unknown node or machine; there is no machine.
     """
     if not machines:
         raise ClusterInputError("a fabric needs at least one machine")
     hosts = {name: [node.name for node in nodes] for name, nodes in topology.hosts().items()}
     switches = [node.name for node in topology.of_kind(NodeKind.SWITCH)]
-    bearing: dict[str, list[str]] = {machine: [machine] for machine in machines}
-    for machine in machines:
-        for label in (labels or {}).get(machine, ()):
+    given = _given([*hosts, *switches], machines, wanted or {}, labels or {})
+    if managers is not None:
+        given[managers] = 0
+    host_of = {hfi: host for host, hfis in hosts.items() for hfi in hfis}
+    ordered = [*hosts, *switches]
+    number = {name: place_ for place_, name in enumerate(ordered)}
+    traffic: list[dict[int, int]] = [{} for _ in ordered]
+    carried = [0] * len(ordered)
+    for cable in topology.cables:
+        a, b = (number[host_of.get(end[0], end[0])] for end in (cable.a, cable.b))
+        if loads is not None:
+            rate = 1 + loads.links.get(cable.name, 0) // _KBIT
+        else:
+            rate = UNMEASURED if host_of.keys() & {cable.a[0], cable.b[0]} else 1
+        for one, other in ((a, b), (b, a)):
+            carried[one] += rate
+            traffic[one][other] = traffic[one].get(other, 0) + rate
+    if capacities is None:
+        weights = [int(name in hosts) for name in ordered]
+    else:
+        weights = [load * (HOST if name in hosts else 1) for name, load in zip(ordered, carried, strict=True)]
+    if managers is not None:
+        weights[number[managers]] = 0
+    at = assign(
+        Assignable(
+            [1] * len(machines) if capacities is None else capacities,
+            weights,
+            traffic,
+            {number[name]: machine for name, machine in given.items()},
+            0 if capacities is None else SLACK_PERCENT,
+        )
+    )
+    machine_of = {node: machines[at[number[host_of.get(node, node)]]] for node in topology.nodes}
+    return placement_of(topology, machine_of, machines, managers)
+
+
+def _given(
+    names: Sequence[str],
+    machines: Sequence[str],
+    wanted: Mapping[str, str],
+    labels: Mapping[str, Sequence[str]],
+) -> dict[str, int]:
+    """Return the machine of each node that has one by name or label; machines with a label take turns."""
+    bearing = {machine: [number] for number, machine in enumerate(machines)}
+    for number, machine in enumerate(machines):
+        for label in labels.get(machine, ()):
             if label not in machines:
-                bearing.setdefault(label, []).append(machine)
+                bearing.setdefault(label, []).append(number)
     turns = dict.fromkeys(bearing, 0)
-    asked, wanted = dict(wanted or {}), {}
-    for name, where in asked.items():
-        if name not in hosts and name not in switches:
-            raise ClusterInputError(f"place: {unknown_name('host or switch', name, [*hosts, *switches])}")
+    found = {}
+    for name, where in wanted.items():
+        if name not in names:
+            raise ClusterInputError(f"place: {unknown_name('host or switch', name, names)}")
         if where not in bearing:
             raise ClusterInputError(f"place: {name}: {unknown_name('machine or label', where, bearing)}")
-        wanted[name] = bearing[where][turns[where] % len(bearing[where])]
+        found[name] = bearing[where][turns[where] % len(bearing[where])]
         turns[where] += 1
-    if managers is not None:
-        wanted[managers] = machines[0]
-    neighbours = _neighbours(topology)
-    at = _place_hosts(hosts, machines, wanted, managers, neighbours)
-    machine_of = {hfi: at[host] for host, hfis in hosts.items() for hfi in hfis}
-    machine_of |= _place_switches(switches, machines, wanted, machine_of, neighbours)
-    by_machine = {
-        machine: tuple(host for host in hosts if host != managers and at[host] == machine)
-        for machine in machines
-    }
-    cut = tuple(cable for cable in topology.cables if machine_of[cable.a[0]] != machine_of[cable.b[0]])
-    return Placement(machine_of, by_machine, cut)
-
-
-def _neighbours(topology: Topology) -> dict[str, list[str]]:
-    """Return the neighbours of each node, once for each cable."""
-    found: dict[str, list[str]] = {name: [] for name in topology.nodes}
-    for cable in topology.cables:
-        found[cable.a[0]].append(cable.b[0])
-        found[cable.b[0]].append(cable.a[0])
     return found
-
-
-def _place_hosts(
-    hosts: Mapping[str, Sequence[str]],
-    machines: Sequence[str],
-    wanted: Mapping[str, str],
-    managers: str | None,
-    neighbours: Mapping[str, Sequence[str]],
-) -> dict[str, str]:
-    """Spread hosts evenly; hosts of one switch stay together as far as that keeps it even."""
-    at = {host: wanted[host] for host in hosts if host in wanted}
-    load = dict.fromkeys(machines, 0)
-    for host, machine in at.items():
-        load[machine] += host != managers
-    free = [host for host in hosts if host not in at]
-    order = {host: place for place, host in enumerate(hosts)}
-    first: dict[str, int] = {}
-    for host in hosts:
-        first.setdefault(_switch_of(hosts[host], neighbours), order[host])
-    free.sort(key=lambda host: (first[_switch_of(hosts[host], neighbours)], order[host]))
-    for place_, host in enumerate(free):
-        left = len(free) - place_
-        at[host] = _next_machine(machines, load, left)
-        load[at[host]] += 1
-    return at
-
-
-def _switch_of(hfis: Sequence[str], neighbours: Mapping[str, Sequence[str]]) -> str:
-    return next((far for hfi in hfis for far in neighbours[hfi]), "")
-
-
-def _next_machine(machines: Sequence[str], load: Mapping[str, int], left: int) -> str:
-    """Return the first machine with less than its share of all hosts, those placed and the `left` remaining."""
-    share, more = divmod(sum(load.values()) + left, len(machines))
-    below = [machine for machine in machines if load[machine] < share + (machines.index(machine) < more)]
-    return below[0] if below else min(machines, key=lambda machine: (load[machine], machines.index(machine)))
-
-
-def _place_switches(
-    switches: Sequence[str],
-    machines: Sequence[str],
-    wanted: Mapping[str, str],
-    hosts_at: Mapping[str, str],
-    neighbours: Mapping[str, Sequence[str]],
-) -> dict[str, str]:
-    """Put each switch on the machine that most of its cables lead to; on a tie, the one with fewest switches."""
-    at = {name: wanted[name] for name in switches if name in wanted}
-    free = [name for name in switches if name not in at]
-
-    def best(name: str) -> str:
-        joined = dict.fromkeys(machines, 0)
-        for far in neighbours[name]:
-            if (machine := hosts_at.get(far) or at.get(far)) is not None:
-                joined[machine] += 1
-        load = [machine for other, machine in at.items() if other != name]
-        return min(machines, key=lambda it: (-joined[it], load.count(it), machines.index(it)))
-
-    # switches with hosts first: those that only join switches follow them
-    for name in sorted(free, key=lambda name: not any(far in hosts_at for far in neighbours[name])):
-        at[name] = best(name)
-    for _ in range(_PASSES):
-        moved = False
-        for name in free:
-            here = at[name]
-            where = best(name)
-            if where != here and _joined(name, where, at, hosts_at, neighbours) > _joined(
-                name, here, at, hosts_at, neighbours
-            ):
-                at[name] = where
-                moved = True
-        if not moved:
-            break
-    return at
-
-
-def _joined(
-    name: str,
-    machine: str,
-    at: Mapping[str, str],
-    hosts_at: Mapping[str, str],
-    neighbours: Mapping[str, Sequence[str]],
-) -> int:
-    return sum((hosts_at.get(far) or at.get(far)) == machine for far in neighbours[name])

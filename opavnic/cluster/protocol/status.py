@@ -9,8 +9,12 @@ from typing import Final
 from hfi_sim.engine.link.rule import PACKET_KINDS
 from opavnic.base.state import counters_of
 from opavnic.state.fabric import FaultsSet, FaultStatus
-from opavnic.state.lab import ClusterStatus, Drops, LabState, LinkStatus, MachineStatus
+from opavnic.state.lab import ClusterStatus, Drops, LabState, LinkStatus, MachineStatus, SlowestMachine
 
+MOST_LATE_MS: Final = 100.0
+"""Lateness of an event loop that counts as its limit: people and managers notice it."""
+MOST_WAITING: Final = 5000
+"""Waiting packets that count as the limit of a link: little less than fit, of 1500 bytes each."""
 _DROP: Final = "drop_"
 """Begins the counters of drops by reason."""
 _PACKET_KINDS: Final = frozenset(kind.value for kind in PACKET_KINDS)
@@ -32,7 +36,10 @@ def fold(shares: Mapping[str, LabState], order: Iterable[str]) -> LabState:
     cluster = _cluster(own)
     machines: dict[str, MachineStatus | None] = {
         machine: MachineStatus(
-            hosts=[host.name for host in share.hosts], datapath=share.datapath, links=_cluster(share).links
+            hosts=[host.name for host in share.hosts],
+            datapath=share.datapath,
+            links=_cluster(share).links,
+            load=_cluster(share).load,
         )
         for machine, share in shares.items()
     }
@@ -47,9 +54,39 @@ def fold(shares: Mapping[str, LabState], order: Iterable[str]) -> LabState:
             "links": _links(share.links for share in shares.values()),
             "drops": _drops(share.drops for share in shares.values()),
             "balance": unaccounted(shares),
-            "cluster": cluster.model_copy(update={"machines": machines}),
+            "cluster": cluster.model_copy(update={"machines": machines, "slowest": slowest(machines)}),
         }
     )
+
+
+def slowest(machines: Mapping[str, MachineStatus | None]) -> SlowestMachine | None:
+    """Return the machine that is nearest to a limit: of its processors, of its event loop, or of what waits for it."""
+    found = []
+    for name, share in machines.items():
+        if share is None or share.load is None:
+            continue
+        load, measures = share.load, []
+        others = max(0.0, load.busy * load.processors - load.used)
+        text = f"the lab uses {load.used:.1f} of {load.processors} processors, other programs {others:.1f}"
+        measures.append((max(load.busy, load.used / load.processors), text))
+        text = f"its event loop is late by up to {load.late_ms:.0f} ms"
+        measures.append((load.late_ms / MOST_LATE_MS, text))
+        waiting = [
+            (link.waiting, link.leaves, other)
+            for other, its in machines.items()
+            for link in (() if its is None else its.links)
+            if link.peer == name and link.waiting
+        ]
+        if waiting:
+            packets, direction, other = max(waiting)
+            text = f"{packets} packets wait for it at {other}, on {direction}"
+            measures.append((packets / MOST_WAITING, text))
+        measures.sort(reverse=True)
+        found.append((measures[0][0], name, [text for _, text in measures]))
+    if not found:
+        return None
+    pressure, name, why = max(found)
+    return SlowestMachine(machine=name, pressure=round(min(pressure, 1.0), 3), why=why)
 
 
 def _cluster(share: LabState) -> ClusterStatus:

@@ -11,7 +11,7 @@ import json
 import re
 import secrets
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +47,8 @@ JOIN: Final = "join"
 """The verb by which a node asks the coordinator to join; it is not passed to `serve`."""
 WHERE: Final = "where"
 """The verb by which a node asks where to connect to another; it is not passed to `serve`."""
+PEERS: Final = "peers"
+"""The verb by which a node asks the coordinator where all others listen; it is not passed to `serve`."""
 _LOOK_AGAIN_S: Final = 0.1
 _VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -87,11 +89,16 @@ class ZenohTransport:
         self._membership = self._see_nobody()
         self._sight = Liveness()
         self._addresses: dict[NodeName, list[str]] = {}
-        """On the coordinator: the addresses that admitted nodes listen on."""
+        """On the coordinator: the addresses that nodes listen on."""
+        self._finding: dict[NodeName, asyncio.Task[None]] = {}
+        """Work on the addresses of a node: to learn them, or to connect to them."""
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._is_awake = False
         self._inbox_full = 0
         self._session: zenoh.Session | None = None
+        self._opening: asyncio.Task[None] | None = None
+        """Opens another session in place of the one that was."""
+        self._is_ending = False
         self._declared: list[Any] = []
         self._answers: set[asyncio.Task[None]] = set()
 
@@ -142,12 +149,16 @@ class ZenohTransport:
 
     async def stop(self) -> None:
         """Leave the fabric."""
+        self._is_ending = True
+        if self._opening is not None:
+            await self._opening
         session, self._session = self._session, None
         if session is None:
             return
-        for task in list(self._answers):
+        tasks = [*self._answers, *self._finding.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._answers, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._calls.close()
         self._declared.clear()
         await asyncio.to_thread(session.close)
@@ -167,6 +178,7 @@ class ZenohTransport:
         return {
             "hosts": [address.host.strip("[]") for address in reachable(listen, sources)],
             "port": self._calls.port,
+            "addresses": [str(address) for address in reachable(self._plan.listen, sources)],
         }
 
     def counters(self) -> Mapping[str, int]:
@@ -449,7 +461,68 @@ class ZenohTransport:
 
     def _tell(self, events: Sequence[NodeEvent]) -> None:
         for event in events:
+            is_coordinator = self._role is MachineRole.COORDINATOR
+            if (
+                is_coordinator
+                and event.state.presence is Presence.JOINED
+                and event.name not in self._addresses
+            ):
+                self._find(event.name, self._ask_addresses(event.name))
+            elif not is_coordinator and event.state.presence is Presence.GONE:
+                self._find(event.name, self._connect_again(event.name))
             self.on_node(event.name, event.state)
+
+    def _find(self, name: NodeName, work: Coroutine[None, None, None]) -> None:
+        if (before := self._finding.pop(name, None)) is not None:
+            before.cancel()
+        self._finding[name] = self._loop.create_task(work)
+
+    async def _ask_addresses(self, name: NodeName) -> None:
+        """Learn where a node listens that another process of the coordinator has admitted."""
+        while name in self._membership.nodes():
+            with contextlib.suppress(AskError):
+                found = _addresses((await self.ask(name, WHERE, {})).get("addresses"), MAX_ADDRESSES)
+                self._addresses.setdefault(name, list(map(str, found)))
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+    async def _connect_again(self, name: NodeName) -> None:
+        """Connect to a node that the coordinator sees and this node does not.
+
+        Zenoh connects again to the addresses that its session was opened with; to others, of which it has heard by
+        gossip, once only. So this node opens another session, if the addresses are news to it. Of two nodes the one
+        with the lower name is first.
+        """
+        await asyncio.sleep(self._plan.lease_s * (1 if self.name < name else 3))
+        while name not in self._membership.nodes():
+            coordinator = self._membership.coordinator
+            with contextlib.suppress(AskError):
+                if coordinator is not None and coordinator.name != name:
+                    found = _addresses((await self.ask(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES)
+                    if found and set(found) <= set(self._plan.join):
+                        return
+                    if found and (self._opening is None or self._opening.done()):
+                        self._opening = self._loop.create_task(self._open_again(found))
+                        return
+            await asyncio.sleep(self._plan.lease_s)
+
+    async def _open_again(self, addresses: Sequence[Address]) -> None:
+        """Leave the fabric, and come back with a session that knows some addresses."""
+        self._plan = replace(self._plan, join=tuple(dict.fromkeys((*self._plan.join, *addresses))))
+        session, self._session = self._session, None
+        if session is None:
+            return
+        self._declared.clear()
+        self._sight = Liveness()
+        for hello in self._membership.all_seen():
+            self._tell(self._membership.vanished(hello))
+        await asyncio.to_thread(session.close)
+        while not self._is_ending:
+            with contextlib.suppress(ClusterInputError):  # the port may be taken for a moment
+                self._session = await asyncio.to_thread(open_session, self._plan, self._fabric, self._life)
+                self._declare()
+                return
+            await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _question(self, query: zenoh.Query) -> None:
         parts = str(query.key_expr).split("/")
@@ -459,13 +532,14 @@ class ZenohTransport:
         if self._session is None or body is None or not _VERB.fullmatch(verb):
             self._refuse_question(query, "malformed request")
         elif verb == JOIN:
-            query.reply(query.key_expr, json.dumps(self._asked_to_join(asker, body)).encode(), express=True)
-            query.drop()
+            self._reply(query, self._asked_to_join(asker, body))
         elif asker not in self._membership.nodes():
             self._refuse_question(query, f"node {asker} is not part of this fabric")
         elif verb == WHERE:
-            query.reply(query.key_expr, json.dumps(self._where()).encode(), express=True)
-            query.drop()
+            self._reply(query, self._where())
+        elif verb == PEERS:
+            present = self._membership.nodes()
+            self._reply(query, {name: known for name, known in self._addresses.items() if name in present})
         elif len(self._answers) >= MAX_ASKED:
             self._refuse_question(query, f"busy with {MAX_ASKED} requests")
         else:
@@ -473,14 +547,17 @@ class ZenohTransport:
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
 
+    def _reply(self, query: zenoh.Query, answer: Mapping[str, Any]) -> None:
+        data = json.dumps(answer).encode()
+        if len(data) > MAX_QUESTION:
+            self._refuse_question(query, f"a reply of {len(data)} bytes; at most {MAX_QUESTION}")
+            return
+        query.reply(query.key_expr, data, express=True)
+        query.drop()
+
     async def _answer(self, query: zenoh.Query, asker: NodeName, verb: str, body: dict[str, Any]) -> None:
         try:
-            answer = json.dumps(await self.serve(asker, verb, body)).encode()
-            if len(answer) > MAX_QUESTION:
-                self._refuse_question(query, f"a reply of {len(answer)} bytes; at most {MAX_QUESTION}")
-                return
-            query.reply(query.key_expr, answer, express=True)
-            query.drop()
+            self._reply(query, await self.serve(asker, verb, body))
         except HfiSimError as error:
             self._refuse_question(query, str(error))
         except asyncio.CancelledError:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.file.guest_model import GUESTS_WITH_NAMESPACE
-from opavnic.lab.file.sections import InterfaceName, LabName
+from opavnic.lab.file.sections import AlsoAccepts, InterfaceName, LabName, check_name
 from vema.base.sections import Section, empty_is_default
 from vema.em.desired.problems import KeyPath, Problem
 from vema.em.desired.subnets import subnets_in
@@ -151,16 +151,44 @@ def _place(section: Any, host: str) -> str:
     return f"own {host}" if netns in ("own", None) else f"netns {netns}"
 
 
+AUTO: Final = "auto"
+OTHERS: Final = "*"
+PlacedName = Annotated[str, AfterValidator(lambda name: name if name == OTHERS else check_name(name))]
+
+
+def _placed(value: object) -> object:
+    """Read `auto` as the place of all nodes; refuse another place of all others."""
+    if value == AUTO:
+        return {OTHERS: AUTO}
+    if isinstance(value, dict) and value.get(OTHERS, AUTO) != AUTO:
+        raise ValueError(f'"*": {value[OTHERS]!r} is not auto, the only place that all others may have')
+    return empty_is_default(value)
+
+
 class Cluster(Section):
     """How a lab is spread over machines that `opavnic up --cluster` and `opavnic node` bring together."""
 
     nodes: Annotated[int, Field(strict=True, ge=1, le=1024)] | list[LabName] | None = None
     """How many machines it takes, the coordinator included, or their names. Without it, `--wait` says."""
-    place: Annotated[dict[LabName, LabName], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
-    """Host or switch -> machine. The others are spread evenly, so that few links are cut."""
+    place: Annotated[dict[PlacedName, LabName], BeforeValidator(_placed), AlsoAccepts(AUTO)] = Field(
+        default_factory=dict
+    )
+    """Host or switch -> machine. The others are spread evenly, so that few links are cut; with `auto`, or `"*": auto`
+    beside others, by load: machines carry by their processors, and links with little traffic are cut."""
     labels: Annotated[dict[LabName, list[LabName]], BeforeValidator(empty_is_default)] = Field(
         default_factory=dict
     )
     """Machine -> labels that it bears; `place` may name a label in place of a machine."""
+
+    @property
+    def by_load(self) -> bool:
+        """Whether nodes that have no place are placed by load."""
+        return OTHERS in self.place
+
+    @property
+    def named(self) -> dict[str, str]:
+        """The nodes that have a place, by name."""
+        return {name: where for name, where in self.place.items() if name != OTHERS}
+
     trust_members: Annotated[bool, Field(strict=True)] = False
     """Whether every machine may run programs on hosts of the others and set faults there, not only the coordinator."""

@@ -22,6 +22,7 @@ from opavnic.cluster.machines import captures
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine
+from opavnic.cluster.protocol.placement import Loads
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
@@ -55,7 +56,10 @@ class Cluster:
 
 
 def coordinator_on(
-    net: MemoryNetwork, text: str = FILE, progress: Callable[[str], None] = print
+    net: MemoryNetwork,
+    text: str = FILE,
+    progress: Callable[[str], None] = print,
+    loads: Loads | None = None,
 ) -> Coordinator:
     """Make the machine alpha, which coordinates a lab."""
     return Coordinator(
@@ -64,6 +68,7 @@ def coordinator_on(
         "lab.yaml",
         net.transport("alpha", is_coordinator=True),
         progress=progress,
+        loads=loads,
         netdev="memory",
     )
 

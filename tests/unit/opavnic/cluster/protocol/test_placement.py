@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.fabric.topology import Topology, generate
-from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.protocol.placement import place
+from opavnic.cluster.errors import ClusterError, ClusterInputError
+from opavnic.cluster.protocol.placement import Loads, place, placement_of
 from opavnic.world.em_node import EM_NODE
 
 MACHINES = ["alpha", "beta", "gamma"]
@@ -23,7 +23,7 @@ def clos(leaves: int, hosts_per_leaf: int) -> Topology:
     return topology
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(
     leaves=st.integers(1, 6),
     hosts_per_leaf=st.integers(1, 4),
@@ -77,3 +77,56 @@ def test_label_means_the_machines_that_bear_it_in_turns() -> None:
 def test_unknown_names_are_refused(wanted: dict[str, str], said: str) -> None:
     with pytest.raises(ClusterInputError, match=said):
         place(clos(3, 1), MACHINES, wanted=wanted)
+
+
+def test_leaves_that_talk_are_on_one_machine_whatever_their_order() -> None:
+    """Leaves 0 and 2 talk by spine 0, leaves 1 and 3 by spine 1."""
+    topology = clos(4, 2)
+    busy = {}
+    for cable in topology.cables:
+        leaf, far = sorted((cable.a[0], cable.b[0]), key=lambda name: not name.startswith("leaf"))
+        ways = {"spine0": ("leaf0", "leaf2"), "spine1": ("leaf1", "leaf3")}
+        if far == EM_NODE or (far in ways and leaf not in ways[far]):
+            continue
+        busy[cable.name] = 9_000_000
+    options = {"managers": EM_NODE, "capacities": [2, 2], "loads": Loads("lab", 1.0, busy)}
+    found = place(topology, ["alpha", "beta"], **options)
+    together = [
+        {found.machine_of[name] for name in names}
+        for names in (
+            ("h1", "h2", "h5", "h6", "leaf0", "leaf2", "spine0"),
+            ("h3", "h4", "h7", "h8", "leaf1", "leaf3", "spine1"),
+        )
+    ]
+    assert sorted(map(sorted, together)) == [["alpha"], ["beta"]]
+    assert not any(cable.name in busy for cable in found.cut)
+    assert found == place(topology, ["alpha", "beta"], **options)
+    pinned = place(topology, ["alpha", "beta"], **options, wanted={"h1": "alpha", "h3": "alpha"})
+    assert pinned.machine_of["h1"] == pinned.machine_of["h3"] == "alpha"
+
+
+def test_without_loads_machines_carry_by_their_processors() -> None:
+    found = place(clos(4, 2), ["alpha", "beta"], managers=EM_NODE, capacities=[1, 3])
+    assert (len(found.hosts["alpha"]), len(found.hosts["beta"])) == (2, 6)
+
+
+def test_placement_that_was_made_is_read_again_and_another_is_refused() -> None:
+    topology = clos(3, 1)
+    found = place(topology, MACHINES, managers=EM_NODE)
+    assert placement_of(topology, found.machine_of, MACHINES, EM_NODE) == found
+    with pytest.raises(ClusterError, match="no machine, or several, for h2"):
+        placement_of(topology, {**found.machine_of, "h2": "delta"}, MACHINES, EM_NODE)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "loads.json: no loads of a lab .*opavnic cluster loads --json"),
+        ('{"lab": "lab", "seconds": 1, "links": {"h1": "x"}}', "no loads of a lab"),
+        ('{"lab": "other", "seconds": 1, "links": {}}', "loads of lab other; this one is lab"),
+        ('{"lab": "lab", "seconds": 1, "links": {"h1": -4}}', "links: h1: -4 bits per second"),
+    ],
+)
+def test_file_that_has_no_loads_of_the_lab_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ClusterInputError, match=said):
+        Loads.parse(text, "loads.json", "lab")

@@ -1,0 +1,69 @@
+"""Measures how busy this machine is, for people who look for the slowest one of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import deque
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from opavnic.state.lab import MachineLoad
+
+INTERVAL_S: Final = 0.5
+KEPT: Final = 20
+"""Looks that are kept: a measure is about the last ten seconds."""
+_STAT: Final = Path("/proc/stat")
+
+
+class _LoadSample(NamedTuple):
+    time: float
+    used_s: float
+    """Of processors, by this process."""
+    busy: int
+    """Ticks of all processors with work."""
+    ticks: int
+    late_s: float
+
+
+class LoadMeter:
+    """Looks at the clock and at the processors again and again."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._samples: deque[_LoadSample] = deque(maxlen=KEPT)
+        self._sample(loop.time())
+
+    def _sample(self, due: float) -> None:
+        busy, ticks = _ticks()
+        self._samples.append(
+            _LoadSample(time.monotonic(), time.process_time(), busy, ticks, self._loop.time() - due)
+        )
+        due = self._loop.time() + INTERVAL_S
+        self._timer = self._loop.call_at(due, self._sample, due)
+
+    def load(self) -> MachineLoad:
+        """Return what was measured."""
+        first = self._samples[0]
+        now, used_s, (busy, ticks) = time.monotonic(), time.process_time(), _ticks()
+        return MachineLoad(
+            processors=len(os.sched_getaffinity(0)),
+            used=round((used_s - first.used_s) / max(now - first.time, 1e-3), 2),
+            busy=round((busy - first.busy) / max(ticks - first.ticks, 1), 2),
+            late_ms=round(1000 * max(sample.late_s for sample in self._samples), 1),
+        )
+
+    async def close(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
+
+
+def _ticks() -> tuple[int, int]:
+    """Return the ticks that all processors have worked, and all ticks."""
+    try:
+        words = _STAT.read_text().splitlines()[0].split()[1:]
+        user, nice, system, idle, waiting, *rest = map(int, words[:8])
+    except (OSError, ValueError, IndexError):
+        return 0, 0
+    return user + nice + system + sum(rest), user + nice + system + sum(rest) + idle + waiting

@@ -1,0 +1,228 @@
+"""A campaign over three machines: rounds of actions drawn from one seed, checks after each, a table at the end.
+
+python -m chaos.cluster_campaign --seed 7 --seconds 240     on ground of its own only; `make chaos-cluster` sees to that
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Final
+
+from chaos import machine
+from chaos.cluster_actions import ACTIONS
+from chaos.cluster_world import LATE, World, logs_of
+from chaos.deck import hands
+from chaos.programs import bad_line, wait_for
+from opavnic_bench.base.turns import PeerError
+
+HAND: Final = 3
+RSS_SLACK_KIB: Final = 24 << 10
+"""What resident memory of a process may grow by: buffers of the largest round, not of every one."""
+FDS_SLACK: Final = 8
+WARM_UP: Final = 2
+GONE_S: Final = 20.0
+
+
+def whole_again(world: World) -> Iterator[str]:
+    """All machines see each other, all links are open, all hosts reach each other, under the LIDs of the start."""
+    if not world.is_whole():
+        yield "the lab is not whole"
+    lids = {host["name"]: host["lid"] for host in world.status()["hosts"]}
+    if lids != world.lids:
+        yield f"LIDs are {lids}, and were {world.lids}"
+
+
+def every_packet_is_accounted_for(world: World) -> Iterator[str]:
+    """Nothing is missing at rest, in any element or between machines, whichever machine is asked."""
+    for name in world.machines.names:
+        wait_for(lambda name=name: not world.cluster.unaccounted(name), GONE_S)  # type: ignore[misc]
+        for place, packets in world.cluster.unaccounted(name).items():
+            yield f"{name}: {packets} packets are unaccounted for at {place}"
+    counters = world.cluster.ask(world.machines.names[0], "status", "--counters")["counters"]
+    crossed = [counts for place, counts in counters.items() if place.endswith(" network")]
+    world.figures.crossed += sum(counts["out_packets"] for counts in crossed)
+    world.figures.lost += sum(counts.get("drop_net_lost", 0) for counts in crossed)
+    for counts in crossed:
+        if counts["in_flight"]:
+            yield f"packets are under way between machines at rest: {counts}"
+
+
+def strangers_stay_out(world: World) -> Iterator[str]:
+    """No machine beside the three has a share, and nobody has been told of the lab who should not be."""
+    for name in world.machines.names:
+        if LATE in world.status(name)["cluster"]["placed"]:
+            yield f"{LATE} has a share of the lab"
+    for path in world.machines.directory.glob("stranger-*.out"):
+        if "is running" in path.read_text(errors="replace"):
+            yield f"a stranger runs a share of the lab: {path.read_text(errors='replace')[-200:]}"
+
+
+def nothing_bad_is_said(world: World) -> Iterator[str]:
+    """No traceback and no internal error, in what machines print and log."""
+    for name, path in logs_of(world):
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        begin = world.read[path] if len(text) >= world.read[path] else 0
+        world.read[path] = len(text)
+        if (line := bad_line(text[begin:])) is not None:
+            yield f"{path.name} of {name} says: {line[:400]}"
+
+
+def nothing_grows(world: World) -> Iterator[str]:
+    """A process that lives through many rounds keeps its size."""
+    for name in world.machines.names:
+        samples = world.figures.memory.setdefault(world.pid(name), [])
+        samples.append(machine.memory_and_descriptors(world.pid(name)))
+        if len(samples) > WARM_UP:
+            (rss, fds), (rss_now, fds_now) = samples[WARM_UP], samples[-1]
+            if rss_now > rss + RSS_SLACK_KIB:
+                yield f"{name} grows: {rss} KiB after {WARM_UP} rounds, {rss_now} KiB after {len(samples)}"
+            if fds_now > fds + FDS_SLACK:
+                yield f"{name} grows: {fds} descriptors after {WARM_UP} rounds, {fds_now} after {len(samples)}"
+
+
+CHECKS: Final[tuple[Callable[[World], Iterator[str]], ...]] = (
+    whole_again,
+    every_packet_is_accounted_for,
+    strangers_stay_out,
+    nothing_bad_is_said,
+    nothing_grows,
+)
+
+
+def check(world: World) -> list[str]:
+    """Hold all of that; what cannot even be looked at is a finding of its own."""
+    wrong: list[str] = []
+    for one in CHECKS:
+        try:
+            wrong += one(world)
+        except (PeerError, OSError, LookupError) as error:
+            wrong.append(f"{one.__name__}: {type(error).__name__}: {error}")
+    return wrong
+
+
+def play_round(world: World, hand: list[tuple[str, object]]) -> list[str]:
+    """Play one round, settle, check; return what was found."""
+    world.findings.clear()
+    for name, rng in hand:
+        world.note(f"-- {name}")
+        world.figures.actions[name] += 1
+        try:
+            ACTIONS[name](world, rng)  # type: ignore[arg-type]
+        except Exception as error:
+            world.found(f"{name}: {type(error).__name__}: {error}")
+    world.note("-- settle")
+    try:
+        world.settle()
+    except Exception as error:
+        world.found(f"settling: {type(error).__name__}: {error}")
+    for wrong in check(world):
+        world.found(wrong)
+    if not world.findings:
+        world.talk()
+    return list(world.findings)
+
+
+def run(seed: int, seconds: float, only: list[str], first: int) -> int:
+    """Play a campaign from its round `first` on; return how many rounds failed. It ends with the first that does."""
+    began, rounds, failed = time.monotonic(), 0, 0
+    world = World(seed)
+    try:
+        print(f"chaos over machines: seed {seed}, {seconds:g} s, {len(only)} kinds of actions", flush=True)
+        for rounds, hand in enumerate(hands(seed, only, min(HAND, len(only))), 1):
+            if rounds < first:
+                continue
+            started = time.monotonic()
+            found = play_round(world, list(hand))
+            verdict = "ok" if not found else f"{len(found)} FOUND"
+            took = time.monotonic() - started
+            print(
+                f"round {rounds:3} {took:5.1f} s {verdict:8} {', '.join(name for name, _ in hand)}",
+                flush=True,
+            )
+            if found:
+                failed += 1
+                _report(world, seed, rounds, found)
+                break
+            if time.monotonic() - began >= seconds:
+                break
+        _table(world, seed, rounds, failed, time.monotonic() - began)
+        for line in world.finish():
+            failed += 1
+            print(f"FAILED: {line}")
+    finally:
+        world.end()
+    wait_for(lambda: not machine.compare(world.baseline, world.look()), GONE_S)
+    for name in machine.compare(world.baseline, world.look()).came:
+        failed += 1
+        print(f"FAILED: left at the end: {name}")
+    return failed
+
+
+def _report(world: World, seed: int, rounds: int, found: list[str]) -> None:
+    print(f"FAILED: seed {seed}, round {rounds}")
+    for line in found:
+        print(f"  found: {line}")
+    print("  the last actions:")
+    for line in world.notes:
+        print(f"    {line}")
+    for name, path in logs_of(world):
+        lines = path.read_text(errors="replace").splitlines()[-30:] if path.exists() else []
+        print(f"  {path.name} of {name}:")
+        for line in lines:
+            print(f"    {line[:300]}")
+    print(f"  replay: make chaos-cluster CHAOS_SEED={seed} CHAOS_FIRST={rounds}", flush=True)
+
+
+def _table(world: World, seed: int, rounds: int, failed: int, took: float) -> None:
+    figures = world.figures
+    rows = [
+        ("seed", seed),
+        ("seconds", round(took)),
+        ("rounds", rounds),
+        ("rounds that failed", failed),
+        ("processes of machines", figures.processes),
+        ("packets between machines", figures.crossed),
+        ("  of them lost and counted", figures.lost),
+        ("strangers, refused at once", f"{figures.strangers}, {figures.strangers_refused}"),
+        *((f"  {name}", count) for name, count in sorted(figures.actions.items())),
+        *((f"  not playable here: {name}", count) for name, count in sorted(figures.skipped.items())),
+    ]
+    for name, value in rows:
+        print(f"{name:36} {value}")
+    print(f"replay: make chaos-cluster CHAOS_SEED={seed}", flush=True)
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="chaos.cluster_campaign")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--only", default="", help="actions, joined by commas")
+    parser.add_argument("--first", type=int, default=1, help="the round to begin with")
+    parser.add_argument("--sabotage", action="store_true", help="show that every check goes red")
+    options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _leave)
+    if options.sabotage:
+        from chaos.cluster_sabotage import run_sabotage
+
+        return run_sabotage()
+    only = [name for name in options.only.split(",") if name] or list(ACTIONS)
+    if unknown := sorted(set(only) - set(ACTIONS)):
+        parser.error(f"unknown actions: {', '.join(unknown)} (known: {', '.join(ACTIONS)})")
+    return 1 if run(options.seed, options.seconds, only, options.first) else 0
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    os.environ.pop("OPAVNIC_RUNTIME_DIR", None)
+    sys.exit(main())
