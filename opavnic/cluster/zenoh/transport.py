@@ -1,6 +1,6 @@
 """The transport between machines over Zenoh: a session, its tokens and keys. Makes no decisions: its cores do.
 
-Zenoh's threads only append to an inbox and wake the event loop: everything else runs in the loop.
+Zenoh's threads only pass on what they get: everything else runs in the event loop.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import contextlib
 import json
 import re
 import secrets
-from collections import Counter, deque
+import threading
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -41,8 +42,8 @@ MAX_ADDRESSES: Final = 8
 """Most addresses that a node may announce."""
 MAX_ASKED: Final = 64
 """Most requests of other nodes that are served at one time."""
-MAX_INBOX: Final = 1 << 14
-"""Most messages that wait for the event loop; well-behaved peers stay far below."""
+MAX_UNREAD: Final = 256
+"""Most requests that wait for the event loop; further ones are dropped."""
 JOIN: Final = "join"
 """The verb by which a node asks the coordinator to join; it is not passed to `serve`."""
 WHERE: Final = "where"
@@ -92,9 +93,7 @@ class ZenohTransport:
         """On the coordinator: the addresses that nodes listen on."""
         self._finding: dict[NodeName, asyncio.Task[None]] = {}
         """Work on the addresses of a node: to learn them, or to connect to them."""
-        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
-        self._is_awake = False
-        self._inbox_full = 0
+        self._unread = threading.BoundedSemaphore(MAX_UNREAD)
         self._session: zenoh.Session | None = None
         self._opening: asyncio.Task[None] | None = None
         """Opens another session in place of the one that was."""
@@ -183,7 +182,7 @@ class ZenohTransport:
 
     def counters(self) -> Mapping[str, int]:
         """Return the number of refused messages, by reason."""
-        return self._refused + Counter({"inbox_full": self._inbox_full})
+        return self._refused
 
     async def ask(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
@@ -403,35 +402,17 @@ class ZenohTransport:
         self._soon(self._link, int(str(link.zid), 16), f"{link.src} {link.dst}", is_there)
 
     def _on_query(self, query: zenoh.Query) -> None:
-        if not self._soon(self._question, query):
+        if self._unread.acquire(blocking=False):
+            self._soon(self._question, query)
+        else:
             query.drop()
 
-    def _soon(self, call: Callable[..., None], *arguments: Any) -> bool:
-        """Run `call` in the loop, in the order of these calls; return whether the inbox had room for it."""
-        if len(self._inbox) >= MAX_INBOX:
-            self._inbox_full += 1
-            return False
-        self._inbox.append((call, arguments))
-        if not self._is_awake:
-            self._is_awake = True
-            try:
-                self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:  # the loop is closed: nothing can handle it any more
-                return False
-        return True
+    def _soon(self, call: Callable[..., None], *arguments: Any) -> None:
+        """Run `call` in the loop, in the order of these calls."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing can handle it any more
+            self._loop.call_soon_threadsafe(call, *arguments)
 
     # in the loop
-
-    def _drain(self) -> None:
-        self._is_awake = False
-        for _ in range(len(self._inbox)):
-            call, arguments = self._inbox.popleft()
-            try:
-                call(*arguments)
-            except Exception as error:  # later entries are handled regardless
-                self._loop.call_exception_handler(
-                    {"message": f"node {self.name}: a message was not handled", "exception": error}
-                )
 
     def _read_token(self, key: str) -> Hello | None:
         _, _, rest = key.partition("/")
@@ -525,6 +506,7 @@ class ZenohTransport:
             await asyncio.sleep(_LOOK_AGAIN_S)
 
     def _question(self, query: zenoh.Query) -> None:
+        self._unread.release()
         parts = str(query.key_expr).split("/")
         asker, verb = NodeName(parts[3]), parts[5]
         payload = query.payload
