@@ -247,7 +247,7 @@ class Carrier:
         self,
         drops: Sequence[Drop],
         *,
-        icrc: bool = True,
+        icrc_always: bool = False,
         merge: bool = True,
         workers: int = 1,
         ports_per_host: int = 1,

@@ -313,7 +313,7 @@ class PythonEngine(Engine):
     def arrive(self, now: int, direction: DirectionId, records: Sequence[bytes]) -> None:
         self.handle_timeout(now)
         for record in records:
-            packet, hops = packet_of(record, self._icrc)
+            packet, hops = packet_of(record)
             self._directions[direction].arrive(now, packet, hops)
         self._state.events.settle(now)
         self.handle_timeout(now)

@@ -1,6 +1,6 @@
 """An engine that native threads drive in real time, beside the event loop of its programs in Python.
 
-carrier = native_carrier(icrc=True)
+carrier = native_carrier()
 fabric = Fabric(loop, engine=carrier_engine(carrier), driver=ThreadedDriver)
 carrier.start()
 loop.add_reader(carrier.notice_fd, fabric.driver.run)
@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 
 
 def native_carrier(
-    *, icrc: bool = True, merge: bool = True, workers: int = 1, ports_per_host: int = 1
+    *, icrc_always: bool = False, merge: bool = True, workers: int = 1, ports_per_host: int = 1
 ) -> _native.Carrier:
     """Return a carrier: an engine, native VNICs on its ports, and threads, which are not started.
 
-    Args:    icrc: compute and check ICRCs of the packets of native VNICs. merge: merge the segments they receive.
+    Args:    icrc_always: compute and check the ICRC of each packet of native VNICs, not only of those
+             whose ICRC can be seen. merge: merge the segments they receive.
              workers: threads, over which ports are spread. ports_per_host: so many in a row go to one of them.
     Raises:  DatapathUnavailableError: the native module is not built.
     """
@@ -44,7 +45,7 @@ def native_carrier(
     if module is None:
         raise DatapathUnavailableError(why_not_native())
     carrier: _native.Carrier = module.Carrier(
-        DROPS, icrc=icrc, merge=merge, workers=workers, ports_per_host=ports_per_host
+        DROPS, icrc_always=icrc_always, merge=merge, workers=workers, ports_per_host=ports_per_host
     )
     return carrier
 

@@ -126,7 +126,7 @@ async def test_many_flows_are_taken_in_by_all_processors_as_long_as_they_last() 
         assert lab.world.fabric.balance() == {}
 
 
-@pytest.mark.parametrize("icrc", ["always", "offload"])
+@pytest.mark.parametrize("icrc", ["always", "auto"])
 async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str) -> None:
     async with Lab(model(icrc={"links": icrc})) as lab:
         lab.world.faults.add(f"corrupt on h2 {1 / 3000}")

@@ -529,7 +529,7 @@ def _print_datapath(result: BenchResult) -> None:
     print_table(COLUMNS, [pick(row, *COLUMNS) for row in result.rows()], title=title)
     columns = ("native_to", "mtu", "icrc", *RATIOS)
     if ratios := result.ratios():
-        title = "native with an ICRC on every packet, relative to"
+        title = "native, as it is by default, relative to"
         print_table(columns, [pick(row, *columns) for row in ratios], title=title)
     if beside := result.ratios_to_beside():
         columns = ("variant", "mtu", "icrc", *RATIOS)

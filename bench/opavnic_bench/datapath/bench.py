@@ -11,7 +11,7 @@ from opavnic_bench.base.running_lab import end_labs
 from opavnic_bench.base.sites import remove_namespaces
 from opavnic_bench.base.turns import Progress, Run, medians, ratio, silent, take_turns
 from opavnic_bench.datapath.measure import DatapathSample, measure
-from opavnic_bench.datapath.peers import BESIDE, Variant, variants
+from opavnic_bench.datapath.peers import BESIDE, DEFAULT, Variant, variants
 
 BUDGET_S: Final = 285.0
 """A run that would take longer stops early; the report says how many rounds it measured."""
@@ -37,10 +37,10 @@ class BenchResult:
         ]
 
     def ratios(self) -> list[dict[str, Any]]:
-        """Return the figures of native (ICRC on every packet) relative to every other variant of the same MTU."""
+        """Return the figures of native, as it is by default, relative to every other variant of the same MTU."""
         rows = self.rows()
         ratios = []
-        for ours in (row for row in rows if row["variant"] == "native" and row["icrc"] == "always"):
+        for ours in (row for row in rows if row["variant"] == "native" and row["icrc"] == DEFAULT):
             for row in rows:
                 if row is not ours and row["mtu"] == ours["mtu"] and not row["variant"].startswith(BESIDE):
                     ratios.append(_ratios(ours, row))

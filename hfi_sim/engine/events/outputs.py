@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple, NewType
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.wire.icrc import TRAILER_SIZE, Icrc
-from hfi_sim.wire.packet import seal_packet
 
 PortId = NewType("PortId", int)
 """The number of an HFI port, or of port 0 of a switch; never reused."""
@@ -70,19 +68,14 @@ Output = Delivered | Observed | FlowChanged | RuleSpent | Departed
 
 
 TAG_SIZE: Final = 2
-UNSEALED: Final = 1 << 15
-SUMMED: Final = 1 << 14
-MAX_HOPS: Final = SUMMED - 1
+MAX_HOPS: Final = (1 << 14) - 1
 
 
 def record_of(packet: bytes, hops: int) -> bytes:
-    """Return the record of a packet that has its ICRC. Args: hops: more than 16383 count as 16383."""
+    """Return the record of a packet. Args: hops: more than 16383 count as 16383."""
     return packet + min(hops, MAX_HOPS).to_bytes(TAG_SIZE)
 
 
-def packet_of(record: bytes, icrc: Icrc) -> tuple[bytes, int]:
-    """Return the packet of a record, with its ICRC, and the number of switches that it has visited."""
-    packet, tag = record[:-TAG_SIZE], int.from_bytes(record[-TAG_SIZE:])
-    if tag & UNSEALED and len(packet) > TRAILER_SIZE:
-        packet = seal_packet(packet[:-TRAILER_SIZE], icrc)
-    return packet, tag & MAX_HOPS
+def packet_of(record: bytes) -> tuple[bytes, int]:
+    """Return the packet of a record, and the number of switches that it has visited."""
+    return record[:-TAG_SIZE], int.from_bytes(record[-TAG_SIZE:]) & MAX_HOPS

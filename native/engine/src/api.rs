@@ -451,6 +451,7 @@ impl Engine {
             }
             End::Boundary => {
                 let token = space.map(|space| self.state.lend(space));
+                let burst = burst.sealed(&mut self.state.packets);
                 let departed = Output::Departed { time: now, direction: number, burst, token };
                 self.state.outputs.push_back(departed);
             }

@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use wire::put_icrc;
+
 use crate::packet::{Packet, Packets};
 
 /// One or more packets in a row of one buffer, between two elements.
@@ -153,6 +155,28 @@ impl Burst {
             single = packets.with_fecn(single);
         }
         Burst::of(single, hops)
+    }
+
+    /// Return the same packets with their ICRCs, for what is outside of this process.
+    pub fn sealed(mut self, packets: &mut Packets) -> Burst {
+        if self.packet.is_sealed() {
+            return self;
+        }
+        if !self.is_of_several() {
+            packets.seal(&mut self.packet);
+            return self;
+        }
+        // others have a share in the buffer
+        let mut each = self.packets();
+        let sealed = packets.make_burst(self.packet.len(), self.count() as usize, |mut own| {
+            own.bytes.copy_from_slice(each.next().expect("as many as there are"));
+            put_icrc(own.bytes);
+            own.set_origin(self.packet.origin());
+        });
+        drop(each);
+        let hops = self.hops();
+        packets.recycle(self.packet);
+        Burst::of(sealed, hops)
     }
 
     /// Return a burst of one packet with FECN.

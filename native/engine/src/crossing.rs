@@ -1,7 +1,7 @@
 //! The frames between the engines of two machines: a head, and packets of one length behind it.
 //!
-//! The tag in the head says what the packets do not. Bit 15: they bear no ICRC, and nothing has changed them since they
-//! were made; bit 14: the checksums of the frames inside are known to be right; 13 to 0: switches that they have visited.
+//! The tag in the head says what the packets do not. Bit 14: the checksums of the frames inside are known to be right;
+//! 13 to 0: switches that they have visited.
 
 use offload::segment::Origin;
 
@@ -12,16 +12,12 @@ use crate::packet::{Own, Packet, Packets, becn, dlid, fecn, sc};
 
 /// Bytes of the tag behind a packet that Python passes on.
 pub const TAG: usize = 2;
-const UNSEALED: u16 = 1 << 15;
 const SUMMED: u16 = 1 << 14;
 const MAX_HOPS: u16 = SUMMED - 1;
 
-/// Return the tag of a packet that has visited `hops` switches; more than 16383 are as many.
+/// Return the tag of a packet with its ICRC that has visited `hops` switches; more than 16383 are as many.
 pub fn tag_of(packet: &Packet, hops: u32) -> u16 {
     let mut tag = hops.min(u32::from(MAX_HOPS)) as u16;
-    if !packet.is_sealed() {
-        tag |= UNSEALED;
-    }
     if packet.origin() != Origin::Unknown {
         tag |= SUMMED;
     }
@@ -189,7 +185,6 @@ impl<'a> Record<'a> {
     /// of a flow that the fabric does not tell from it.
     pub fn write(&self, mut own: Own<'_>) {
         own.bytes.copy_from_slice(self.bytes);
-        own.set_sealed(self.tag & UNSEALED == 0);
         own.set_origin(if self.tag & SUMMED == 0 { Origin::Unknown } else { Origin::Summed });
     }
 

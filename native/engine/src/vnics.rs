@@ -50,7 +50,8 @@ impl Deref for Received {
 /// See the module. Vports are numbered from 0; a number that is free again is given to another.
 pub struct Vnics {
     pub vports: Vec<Vport>,
-    /// Compute ICRCs. Without them, packets are not checked, and a packet gets its ICRC before a fault damages it.
+    /// Compute the ICRC of each packet, and check it. Else a packet gets its ICRC where it can be seen or can matter:
+    /// in a capture, before a fault damages it, and before it leaves for Python or for another machine.
     pub icrc: bool,
     /// Merge received segments.
     pub merge: bool,

@@ -11,6 +11,7 @@ use engine::testing::line::FAST;
 use engine::testing::{Kept, TwoHosts};
 use offload::testing::LargeSend;
 use offload::vnet::VnetHeader;
+use wire::check;
 
 /// Two hosts on a switch of which port 3 goes on at another engine; LID 1 is here and LID 2 there, or the other way round.
 fn half(port_of: [u16; 2]) -> TwoHosts {
@@ -123,6 +124,7 @@ fn carried(seed: u64, together: bool) -> (Vec<Vec<u8>>, Vec<Counted>, usize) {
     let mut stream = Stream::new(seed);
     let (mut near, mut far, mut host) = (half([1, 3]), half([3, 2]), Kept::default());
     near.engine.let_bursts_depart(together);
+    near.vnics.icrc = seed.is_multiple_of(2);
     let mut longest = 0;
     for _ in 0..4 {
         for (header, frame) in frames(&mut stream) {
@@ -132,6 +134,7 @@ fn carried(seed: u64, together: bool) -> (Vec<Vec<u8>>, Vec<Counted>, usize) {
         near.engine.handle_timeout(near.now);
         let bursts = left(&mut near.engine);
         longest = bursts.iter().map(|burst| burst.count() as usize).max().unwrap_or(0).max(longest);
+        assert!(bytes(&bursts).iter().all(|packet| check(packet, true).is_ok()), "all have their ICRC");
         let packed = packed(&bursts);
         let frames = unpacked(&packed);
         let records = frames.iter().flat_map(Frame::records);

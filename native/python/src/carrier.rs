@@ -76,11 +76,11 @@ fn no_port(port: u32) -> PyErr {
 #[pymethods]
 impl Carrier {
     #[new]
-    #[pyo3(signature = (drops, *, icrc=true, merge=true, workers=1, ports_per_host=1))]
+    #[pyo3(signature = (drops, *, icrc_always=false, merge=true, workers=1, ports_per_host=1))]
     fn new(
         py: Python<'_>,
         drops: Vec<Py<PyAny>>,
-        icrc: bool,
+        icrc_always: bool,
         merge: bool,
         workers: u32,
         ports_per_host: u32,
@@ -90,7 +90,7 @@ impl Carrier {
         }
         let part = |worker| {
             let share = Share::new(worker, workers).in_rows_of(ports_per_host);
-            (Engine::with_share(share), Vnics::new(icrc, merge))
+            (Engine::with_share(share), Vnics::new(icrc_always, merge))
         };
         let shared = Shared::new((0..workers).map(part).collect())?;
         let engine = Py::new(py, FabricEngine::carried(py, Arc::clone(&shared), drops)?)?;
@@ -381,7 +381,12 @@ impl Carrier {
         let frame = (&mut buffer[..], frame.len());
         let header = VnetHeader::default();
         self.shared.lock_home(vport).vnics.transmit_over(&mut kept, vport, &header, frame, Some(flow_hash));
-        kept.sent.iter().map(|packet| PyBytes::new(py, packet)).collect()
+        let Kept { mut packets, sent } = kept;
+        let bytes = |mut packet: Packet| {
+            packets.seal(&mut packet);
+            PyBytes::new(py, &packet)
+        };
+        sent.into_iter().map(bytes).collect()
     }
 
     /// Give a packet to the VNICs of an HFI port, as if the port had received and checked it.

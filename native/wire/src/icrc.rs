@@ -1,9 +1,9 @@
 //! The ICRC: CRC-32 (0x04C11DB7, reflected, ones at both ends) over the header with SC, FECN, BECN and age as
 //! ones, everything behind it up to the ICRC, and the pad count. Definition: hfi_sim/wire/icrc.py.
 //!
-//! It is computed twice for every packet and so is the hottest code of the datapath. With AVX-512 the packet is
-//! folded by carry-less multiplication in blocks of 64 bytes, the mask being applied in registers; otherwise
-//! crc32fast does the work on a masked copy of the header.
+//! With AVX-512 the packet is folded by carry-less multiplication in blocks of 64 bytes, the mask being applied in
+//! registers; otherwise, and where the variable `OPAVNIC_ICRC` is `portable`, which benchmarks set, crc32fast does the
+//! work on a masked copy of the header.
 
 use crate::TRAILER;
 use crate::lrh16b::MAY_CHANGE as VARIABLE;
@@ -12,7 +12,7 @@ use crate::lrh16b::MAY_CHANGE as VARIABLE;
 #[inline]
 pub fn icrc(packet: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    if packet.len() >= x86::MIN_PACKET && x86::is_available() {
+    if packet.len() >= x86::MIN_PACKET && *x86::AVAILABLE {
         // SAFETY: the CPU has the features, and the packet the length
         return unsafe { x86::icrc(packet) };
     }
@@ -38,19 +38,20 @@ fn portable(packet: &[u8]) -> u32 {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
+    use std::sync::LazyLock;
 
     use super::{TRAILER, VARIABLE};
 
     /// Shorter packets have no whole block behind the first.
     pub const MIN_PACKET: usize = 64 + TRAILER;
 
-    #[inline]
-    pub fn is_available() -> bool {
+    pub static AVAILABLE: LazyLock<bool> = LazyLock::new(|| {
         is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("vpclmulqdq")
             && is_x86_feature_detected!("pclmulqdq")
-    }
+            && std::env::var_os("OPAVNIC_ICRC").is_none_or(|wanted| wanted != "portable")
+    });
 
     /// x^n modulo the polynomial, bit-reflected and moved up by one as carry-less multiplication of reflected
     /// numbers needs it.
@@ -113,7 +114,7 @@ mod x86 {
     /// and filled up with zeros in front, which a CRC that begins at zero does not see.
     ///
     /// # Safety
-    /// `is_available()`, and `packet` has `MIN_PACKET` bytes or more.
+    /// `AVAILABLE`, and `packet` has `MIN_PACKET` bytes or more.
     #[target_feature(
         enable = "avx512f",
         enable = "avx512bw",

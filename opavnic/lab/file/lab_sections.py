@@ -101,8 +101,8 @@ class IcrcModel(Section):
 
     polynomial: Annotated[int, Field(strict=True, ge=1, le=0xFFFFFFFF)] = 0x04C11DB7
     """CRC-32 polynomial in normal notation; the default is that of the IBA."""
-    links: Literal["always", "offload"] = "always"
-    """offload: the native datapath omits the ICRC on links inside the process."""
+    links: Literal["auto", "always"] = "auto"
+    """auto: the native datapath computes the ICRC of a packet where it can be seen or can matter; always: of each."""
 
 
 class Datapath(Section):

@@ -38,7 +38,7 @@ def carrier_of(model: LabModel) -> _native.Carrier:
     """Return a native carrier, not started, with the workers that a lab is given."""
     ports = [host.hfis * host.ports for host in model.hosts.values()]
     return native_carrier(
-        icrc=model.icrc.links == "always",
+        icrc_always=model.icrc.links == "always",
         workers=choose_workers(model.datapath.workers, len(ports), len(os.sched_getaffinity(0))),
         ports_per_host=mode(ports),
     )

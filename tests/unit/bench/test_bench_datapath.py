@@ -29,7 +29,7 @@ def result() -> BenchResult:
     peer = replace(SAMPLE, tcp_gbps=2.0, peak_mib=None)
     run = Run(
         {
-            variant("native", "always"): [
+            variant("native", "default"): [
                 SAMPLE,
                 replace(SAMPLE, tcp_gbps=8.0),
                 replace(SAMPLE, tcp_gbps=10.0),
@@ -65,16 +65,16 @@ def test_installation_beside_is_compared_variant_by_variant_and_above_one_is_bet
     both = BenchResult(
         Run(
             {
+                variant("native", "default"): [SAMPLE],
+                variant("beside-native", "default"): [theirs],
                 variant("native", "always"): [SAMPLE],
-                variant("beside-native", "always"): [theirs],
-                variant("native", "offload"): [SAMPLE],
                 variant("tap_forwarder"): [SAMPLE],
             },
             rounds=1,
         )
     )
     assert both.as_json()["ratio_to_beside"] == [
-        {"variant": "native", "mtu": 1500, "icrc": "always"}
+        {"variant": "native", "mtu": 1500, "icrc": "default"}
         | {"tcp_gbps": 2.0, "tcp4_gbps": 1.0, "udp64_kpps": 0.5, "rtt_us_p50": 2.0}
     ]
     assert [ratio["native_to"] for ratio in both.ratios()] == ["native", "tap_forwarder"]

@@ -10,7 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ::wire::{HEADER, nine};
+use ::wire::icrc::icrc;
+use ::wire::{HEADER, TRAILER, nine};
 
 use super::rule::Match;
 use crate::counters::{DROP_NAMES, Drop};
@@ -60,6 +61,8 @@ pub struct CaptureRing {
 
 const ENHANCED_PACKET: u32 = 6;
 const HEAD: usize = 28;
+/// Bytes of an ICRC, with which the trailer of a packet begins.
+const ICRC: usize = 4;
 /// The size of a block stands at both of its ends.
 const SIZE: usize = 4;
 const DROPPED: &[u8] = b"dropped: ";
@@ -93,6 +96,8 @@ struct Block<'a> {
     interface: u32,
     wire_len: usize,
     kept: &'a [u8],
+    /// Of a packet that bears none in memory.
+    icrc: Option<[u8; ICRC]>,
     reason: Option<&'static str>,
 }
 
@@ -121,7 +126,12 @@ impl Block<'_> {
             *bytes = word.to_le_bytes();
         }
         segment.extend_from_slice(&head);
+        let begin = segment.len();
         segment.extend_from_slice(self.kept);
+        if let Some(icrc) = self.icrc {
+            let place = (self.wire_len - TRAILER)..self.kept.len().min(self.wire_len - TRAILER + ICRC);
+            segment[begin..][place.clone()].copy_from_slice(&icrc[..place.len()]);
+        }
         segment.extend_from_slice(padding(self.kept.len()));
         if let Some(reason) = self.reason {
             let len = DROPPED.len() + reason.len();
@@ -176,18 +186,21 @@ impl CaptureRing {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copy a packet that fits, or count it as missed; with the reason if it ended there.
-    pub fn push(&self, time: u64, interface: u32, packet: &[u8], drop: Option<Drop>) {
+    /// Copy a packet that fits, or count it as missed; with the reason if it ended there. The copy of one that is not
+    /// sealed gets its ICRC, unless it ends before that.
+    pub fn push(&self, time: u64, interface: u32, packet: &[u8], is_sealed: bool, drop: Option<Drop>) {
         if !self.config.fits.fits(packet) {
             return;
         }
         let of_9b = (packet.len() >= HEADER && nine::is_9b(packet)).then(|| erf_9b(packet));
         let packet = of_9b.as_deref().unwrap_or(packet);
+        let shows_icrc = packet.len() >= HEADER + TRAILER && self.config.snap > packet.len() - TRAILER;
         let block = Block {
             time_ns: time.wrapping_add(self.config.epoch_ns),
             interface: interface + if of_9b.is_some() { self.config.interfaces } else { 0 },
             wire_len: packet.len(),
             kept: &packet[..packet.len().min(self.config.snap)],
+            icrc: (!is_sealed && shows_icrc).then(|| icrc(packet).to_le_bytes()),
             reason: drop.map(|drop| DROP_NAMES[drop as usize]),
         };
         let size = block.size();
@@ -284,11 +297,11 @@ mod tests {
     fn packets_that_find_no_room_are_missed_until_somebody_takes_some() {
         let ring = ring(2, 200);
         for _ in 0..6 {
-            ring.push(5, 1, &[7; 64], None); // 96 bytes, two to a segment
+            ring.push(5, 1, &[7; 64], true, None); // 96 bytes, two to a segment
         }
         assert_eq!(ring.counts(), [Count::default(), Count { seen: 6, missed: 2 }]);
         assert_eq!(taken(&ring, false), 192);
-        ring.push(5, 0, &[7; 300], Some(Drop::LinkDown));
+        ring.push(5, 0, &[7; 300], true, Some(Drop::LinkDown));
         assert_eq!(ring.counts()[0], Count { seen: 1, missed: 0 });
         assert_eq!([taken(&ring, false), taken(&ring, false)], [192, 0]);
         assert_eq!([taken(&ring, true), taken(&ring, true)], [96 + 28, 0]);
@@ -297,8 +310,8 @@ mod tests {
     #[test]
     fn a_packet_longer_than_a_segment_is_missed_and_moves_nothing() {
         let ring = ring(2, 90);
-        ring.push(5, 0, &[7; 64], None);
-        ring.push(5, 0, &[7; 48], None);
+        ring.push(5, 0, &[7; 64], true, None);
+        ring.push(5, 0, &[7; 48], true, None);
         assert_eq!(ring.counts()[0], Count { seen: 2, missed: 1 });
         assert_eq!([taken(&ring, false), taken(&ring, true)], [0, 80]);
     }
@@ -306,7 +319,7 @@ mod tests {
     #[test]
     fn a_packet_stands_there_with_its_time_its_length_and_the_reason_of_its_drop() {
         let ring = ring(2, 1000);
-        ring.push(1 << 32, 1, &[7; 65], Some(Drop::LinkFault));
+        ring.push(1 << 32, 1, &[7; 65], true, Some(Drop::LinkFault));
         let block = ring.take(true, <[u8]>::to_vec).unwrap();
         let words: Vec<u32> = block.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         assert_eq!(words[..7], [6, block.len() as u32, 1, 1, 1000, 64, 65]);
@@ -315,10 +328,24 @@ mod tests {
     }
 
     #[test]
+    fn copy_of_a_packet_without_icrc_has_as_much_of_it_as_is_kept() {
+        let mut whole = [7; 64];
+        ::wire::put_icrc(&mut whole);
+        for snap in [58, 59, 60, 62, 63, 64, 100] {
+            let ring = CaptureRing::new(CaptureConfig { snap, ..ring(2, 1000).config });
+            let mut bare = whole;
+            bare[59..63].fill(0);
+            ring.push(1, 0, &bare, false, None);
+            let block = ring.take(true, <[u8]>::to_vec).unwrap();
+            assert_eq!(block[HEAD..HEAD + snap.min(64)], whole[..snap.min(64)], "{snap} bytes are kept");
+        }
+    }
+
+    #[test]
     fn packets_are_pushed_while_a_segment_is_read() {
         let ring = ring(2, 100);
-        ring.push(0, 0, &[7; 64], None);
-        ring.take(true, |_| ring.push(0, 0, &[7; 64], None)).unwrap();
+        ring.push(0, 0, &[7; 64], true, None);
+        ring.take(true, |_| ring.push(0, 0, &[7; 64], true, None)).unwrap();
         assert_eq!(ring.counts()[0], Count { seen: 2, missed: 0 });
         assert_eq!(taken(&ring, true), 96);
     }

@@ -51,7 +51,7 @@ impl Observer {
         }
         for packet in burst.packets() {
             for (ring, interface) in &self.taps {
-                ring.push(time, *interface, packet, drop);
+                ring.push(time, *interface, packet, burst.packet.is_sealed(), drop);
             }
         }
     }

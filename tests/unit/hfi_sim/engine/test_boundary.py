@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, SwitchEnd
 from hfi_sim.engine.events.outputs import (
-    TAG_SIZE,
-    UNSEALED,
     Departed,
     DirectionId,
     Observed,
@@ -18,7 +14,7 @@ from hfi_sim.engine.events.outputs import (
 )
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.rule import FaultKind
-from unit.hfi_sim.engine.hand_made import ICRC, HandMade, link, packet, rule
+from unit.hfi_sim.engine.hand_made import HandMade, link, packet, rule
 
 A = PortId(0)
 LEAVES, ARRIVES = DirectionId(0), DirectionId(1)
@@ -43,7 +39,7 @@ def test_packet_leaves_after_rate_and_latency_of_its_link() -> None:
     bed.run()
     (out,) = departed(bed)
     assert (out.time, out.direction, out.token) == (8000 + 1000, LEAVES, None)
-    assert packet_of(out.record, ICRC) == (sent, 0)
+    assert packet_of(out.record) == (sent, 0)
     bed.check_rest()
 
 
@@ -143,16 +139,8 @@ def test_loop_over_two_engines_ends() -> None:
 
 def test_record_keeps_packet_and_hops() -> None:
     sent = packet(1, 2)
-    assert packet_of(record_of(sent, 7), ICRC) == (sent, 7)
-    assert packet_of(record_of(sent, 10**6), ICRC)[1] == (1 << 14) - 1
-
-
-@pytest.mark.parametrize("size", [64, 72, 1000])
-def test_record_without_icrc_gets_one(size: int) -> None:
-    sent = packet(1, 2, size=size)
-    bare = sent[:-5] + bytes(4) + sent[-1:]
-    record = bare + UNSEALED.to_bytes(TAG_SIZE)
-    assert packet_of(record, ICRC) == (sent, 0)
+    assert packet_of(record_of(sent, 7)) == (sent, 7)
+    assert packet_of(record_of(sent, 10**6))[1] == (1 << 14) - 1
 
 
 def test_switch_forwards_what_arrives() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -11,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.fabric.fabric import ObservedPacket
+from hfi_sim.engine.link.capture import MAX_SNAP
 from native_module import needs_native
 from unit.hfi_sim.rings import LOST_LID
-from unit.opavnic.datapath.mixed import KINDS, Mixed, Pair, Plan
+from unit.opavnic.datapath.mixed import KINDS, Mixed, Plan, Worlds
 
 pytestmark = needs_native
 
 Change = Callable[[Mixed], None]
+LONGEST = 1514
+"""Bytes of a frame; more are sent as segments of TCP."""
 
 
 # --- changes -----------------------------------------------------------------------------------------------
@@ -38,9 +41,12 @@ def clear_faults(world: Mixed) -> None:
     world.faults.clear()
 
 
-def observe(number: int, world: Mixed) -> None:
-    links = world.fabric.links
-    world.fabric.observe(lambda _seen: None, links[number % len(links)].directions)
+def observe(way: int, world: Mixed) -> None:
+    world.observe(way)
+
+
+def capture(way: int, snap: int, world: Mixed) -> None:
+    world.capture(way, snap)
 
 
 def move_group(number: int, world: Mixed) -> None:
@@ -89,6 +95,7 @@ other_faults: st.SearchStrategy[Change] = st.builds(
 wiring: st.SearchStrategy[Change] = st.one_of(
     st.builds(partial, st.just(set_link), numbers, st.booleans()),
     st.builds(partial, st.just(observe), numbers),
+    st.builds(partial, st.just(capture), numbers, st.sampled_from([MAX_SNAP, 100, 20])),
     st.builds(partial, st.just(move_group), numbers),
     st.just(sweep),
 )
@@ -100,21 +107,27 @@ plans = st.builds(
     ring=st.booleans(),
     trunks=st.lists(st.sampled_from(list(KINDS)), min_size=1, max_size=4),
     host_link=st.lists(st.sampled_from(["fast", "fast", "fast", "slow", "narrow", "credits"]), max_size=5),
+    in_python=st.sampled_from([0, 0, 1, 2]),
     lmc=st.integers(0, 2),
     adaptive=st.booleans(),
     seed=st.integers(0, 1 << 66),
 )
 sends = st.tuples(
-    numbers, st.one_of(st.none(), numbers), st.sampled_from([60, 100, 1514]), st.sampled_from([None, 0, 3, 7])
+    numbers,
+    st.one_of(st.none(), numbers),
+    st.sampled_from([60, 100, 1514, 3000, 20_000]),
+    st.sampled_from([None, 0, 3, 7]),
 )
 waits = st.sampled_from([0.0, 10e-6, 1e-3, 0.1])
 
 
-def send(pair: Pair, sender: int, target: int | None, size: int, tag: int | None) -> None:
-    lids = pair.reference.lids()
-    pair.send(
-        sender % len(pair.reference.ports), None if target is None else lids[target % len(lids)], size, tag
-    )
+def send(worlds: Worlds, sender: int, target: int | None, size: int, tag: int | None) -> None:
+    lids = worlds.reference.lids()
+    sender, lid = sender % len(worlds.reference.ports), None if target is None else lids[target % len(lids)]
+    if size > LONGEST:
+        worlds.send_large(sender, lid, size, 1448 if tag is None else 536)
+    else:
+        worlds.send(sender, lid, size, tag)
 
 
 # --- what has to agree -------------------------------------------------------------------------------------
@@ -136,54 +149,68 @@ def test_several_workers_agree_with_the_reference_as_well(plan: Plan, workers: i
 
 def hold_to_each_other(plan: Plan, steps: Steps) -> None:
     """Let the same happen in both."""
-    pair = Pair(plan)
+    worlds = Worlds(plan)
     for step in steps:
         if isinstance(step, tuple):
-            send(pair, *step)
+            send(worlds, *step)
         elif isinstance(step, float):
-            pair.advance(step)
+            worlds.advance(step)
         else:
-            pair.change(step)
-    pair.finish()
+            worlds.change(step)
+    worlds.finish()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_same_seed_loses_and_damages_the_same_packets_in_both_datapaths(seed: int) -> None:
     """What goes on after the faults is observed on a slow link: the damaged packets are equal, bit by bit."""
-    pair = Pair(Plan(switches=2, hosts=4, trunks=["slow"], seed=seed))
-    seen: list[list[bytes]] = []
-    for world in (pair.reference, pair.native):
-        packets: list[bytes] = []
-        seen.append(packets)
-
-        def look(seen: ObservedPacket, to: list[bytes] = packets) -> None:
-            to.append(seen.packet)
-
-        world.fabric.observe(look, world.fabric.links[0].directions)
-    pair.change(partial(add_fault, "loss", 2, "20%"))
-    pair.change(partial(add_fault, "corrupt", 2, "30% bits=5"))
-    pair.change(partial(add_fault, "loss", 6, "10%"))
-    pair.change(partial(add_fault, "corrupt", 6, "100% bits=1"))
-    lid = pair.reference.ports[1].lid
+    worlds = Worlds(Plan(switches=2, hosts=4, trunks=["slow"], seed=seed))
+    for way in (0, 1):
+        worlds.change(partial(observe, way))
+    worlds.change(partial(add_fault, "loss", 2, "20%"))
+    worlds.change(partial(add_fault, "corrupt", 2, "30% bits=5"))
+    worlds.change(partial(add_fault, "loss", 6, "10%"))
+    worlds.change(partial(add_fault, "corrupt", 6, "100% bits=1"))
+    lid = worlds.reference.ports[1].lid
     for number in range(200):
-        pair.send(2 * (number % 2), lid, 60 + number)
-    pair.advance(0.1)
-    assert 100 < len(seen[0]) < 200
-    assert seen[0] == seen[1]
-    pair.finish()
+        worlds.send(2 * (number % 2), lid, 60 + number)
+    worlds.advance(0.1)
+    assert 100 < sum(map(len, worlds.reference.observed.values())) < 200
+    worlds.finish()
+
+
+@pytest.mark.parametrize("place", ["observed", "captured"])
+def test_place_that_shows_packets_without_their_sum_is_noticed(place: str) -> None:
+    """What enters a link is looked at while packets are on their way; a world that forgets the sum there is another."""
+    for forgets in (False, True):
+        worlds = Worlds(Plan(switches=2, trunks=["slow"]))
+        worlds.send_large(0, worlds.reference.ports[1].lid, 9000, 1448)
+        worlds.advance(1e-5)  # on the way to the second switch
+        if forgets:
+            forget_sums(worlds.native)
+        worlds.change(partial(observe, 5) if place == "observed" else partial(capture, 5, MAX_SNAP))
+        with pytest.raises(AssertionError) if forgets else nullcontext():
+            worlds.finish()
+
+
+def forget_sums(world: Mixed) -> None:
+    """Show what is observed and captured in this world with an ICRC of 0."""
+    note, captured = world.note, world.captured
+    world.note = lambda seen: note(replace(seen, packet=seen.packet[:-5] + bytes(4) + seen.packet[-1:]))  # type: ignore[method-assign]
+    # behind a packet are the four bytes with which its block ends
+    world.captured = lambda: [kept[:-9] + bytes(4) + kept[-5:] for kept in captured()]  # type: ignore[method-assign]
 
 
 def test_other_seed_loses_other_packets() -> None:
     lost = []
     for seed in (1, 2):
-        pair = Pair(Plan(seed=seed))
-        pair.change(partial(add_fault, "loss", 0, "50%"))
+        worlds = Worlds(Plan(seed=seed))
+        worlds.change(partial(add_fault, "loss", 0, "50%"))
         marks = []
         for _ in range(64):
-            before = pair.delivered
-            pair.send(0, pair.reference.ports[1].lid)
-            pair.advance(1e-3)
-            marks.append(pair.delivered - before)
+            before = worlds.delivered
+            worlds.send(0, worlds.reference.ports[1].lid)
+            worlds.advance(1e-3)
+            marks.append(worlds.delivered - before)
         lost.append(marks)
     assert lost[0] != lost[1]
 
@@ -191,38 +218,38 @@ def test_other_seed_loses_other_packets() -> None:
 @pytest.mark.parametrize("trunk", list(KINDS))
 @pytest.mark.parametrize("switches", [1, 2, 3, 6])
 def test_circle_ends_the_same_in_both_datapaths(switches: int, trunk: str) -> None:
-    pair = Pair(Plan(switches=switches, hosts=max(2, switches), ring=True, trunks=[trunk]))
-    pair.send(0, pair.reference.ports[1].lid)
-    pair.change(partial(lead_around, LOST_LID))
-    pair.send(0, LOST_LID)
-    pair.send(0, None)
-    pair.send(1, LOST_LID)
-    pair.finish()
-    drops = [reason for reasons in pair.native.fabric.drops().values() for reason in reasons]
+    worlds = Worlds(Plan(switches=switches, hosts=max(2, switches), ring=True, trunks=[trunk]))
+    worlds.send(0, worlds.reference.ports[1].lid)
+    worlds.change(partial(lead_around, LOST_LID))
+    worlds.send(0, LOST_LID)
+    worlds.send(0, None)
+    worlds.send(1, LOST_LID)
+    worlds.finish()
+    drops = [reason for reasons in worlds.native.fabric.drops().values() for reason in reasons]
     assert drops.count(Drop.SW_NO_ROUTE) >= 1
     assert drops.count(Drop.SW_NO_GROUP) >= 1
 
 
-def send_all_ways(pair: Pair) -> None:
+def send_all_ways(worlds: Worlds) -> None:
     """Let every host send to every LID, twice."""
     for _ in range(2):
-        for sender in range(len(pair.reference.ports)):
-            for lid in pair.reference.lids():
-                pair.send(sender, lid)
-                pair.advance(1e-3)
+        for sender in range(len(worlds.reference.ports)):
+            for lid in worlds.reference.lids():
+                worlds.send(sender, lid)
+                worlds.advance(1e-3)
 
 
 @pytest.mark.parametrize("switches", [2, 3])
 def test_congestion_is_answered_in_both_datapaths(switches: int) -> None:
     """Every packet on a trunk is marked, so every receiver owes an answer."""
-    pair = Pair(Plan(switches=switches, hosts=switches * 2, trunks=["marks"]))
-    send_all_ways(pair)
-    pair.finish()
-    assert sum(port.congestion.becn_received for port in pair.native.ports) > 10
+    worlds = Worlds(Plan(switches=switches, hosts=switches * 2, trunks=["marks"]))
+    send_all_ways(worlds)
+    worlds.finish()
+    assert sum(port.congestion.becn_received for port in worlds.native.ports) > 10
 
 
 def test_congestion_is_answered_on_a_way_without_credits() -> None:
     """Two trunks between two switches, one of them with credits: what comes marked is answered over the other."""
-    pair = Pair(Plan(switches=2, hosts=4, ring=True, trunks=["marks", "fast"]))
-    send_all_ways(pair)
-    pair.finish()
+    worlds = Worlds(Plan(switches=2, hosts=4, ring=True, trunks=["marks", "fast"]))
+    send_all_ways(worlds)
+    worlds.finish()

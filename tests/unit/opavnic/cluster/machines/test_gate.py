@@ -279,7 +279,7 @@ def test_packets_are_those_that_were_put_into_frames(sizes: list[int], data: st.
     assert heads <= len(records)
 
 
-@given(st.binary(max_size=40) | st.just(b'{"protocol": 4}') | st.just(b"[" * 9000))
+@given(st.binary(max_size=40) | st.just(b'{"protocol": 5}') | st.just(b"[" * 9000))
 def test_hello_that_is_none_is_refused(data: bytes) -> None:
     with pytest.raises(MessageError):
         Greeting.parse(data)
