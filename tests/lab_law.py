@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from hfi_sim.netdev.link_client import LinkClient
+from hfi_sim.netdev.qdiscs import QdiscClient
 from hfi_sim.netdev.routes import RouteClient
 from opavnic.lab.change.live import LivingLab
 from opavnic.lab.file.loader import parse_lab
@@ -23,8 +24,11 @@ LAB: Final = """
 name: %s
 hosts:
   h1: {routes: [10.50.0.0/16 via 10.9.2.2, "fd05::/64 via fd03::2"], sysctls: {net.ipv4.conf.blue.log_martians: 1}}
-  h2: {addresses: {lo: 10.255.0.2/32, t12: 10.0.12.2/24}, routes: [10.60.0.0/16 dev t12]}
-  h3: {hfis: 2}
+  h2:
+    addresses: {lo: 10.255.0.2/32, t12: 10.0.12.2/24}
+    routes: [10.60.0.0/16 dev t12]
+    qdiscs: {blue: {kind: tbf, rate: 1G}, red: {kind: bfifo, limit: 64K}}
+  h3: {hfis: 2, qdiscs: {blue-2: {kind: pfifo, limit: 77}}}
   h4: {number: 9, addresses: {blue: [10.9.2.77/24, 10.9.2.78/24]}}
 vesws:
   - {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2, h3, h3.2]}
@@ -32,7 +36,7 @@ vesws:
   - {id: 12, name: t12, mtu: 1400, members: [h1, h2]}
 datapath: %s
 """
-"""One host with two rails, one with addresses of its own, one whose routes need two virtual switches."""
+"""One host with two rails, one with addresses of its own, one whose routes need two virtual switches; qdiscs."""
 HOSTS: Final = ("h1", "h2", "h3", "h4", "n1", "n2")
 """Those of the file, and those that come."""
 MEMBERS: Final = (*HOSTS, "h3.2")
@@ -163,7 +167,7 @@ def facts_of(lab: Lab) -> dict[str, Any]:
 
 
 def _kernel_facts(lab: Lab, host: str) -> Iterator[str]:
-    """Yield what the kernel of a host says of its addresses and routes."""
+    """Yield what the kernel of a host says of its addresses, routes and qdiscs."""
     namespace = lab.hosts[host].namespace
     if namespace is None:
         return
@@ -171,6 +175,8 @@ def _kernel_facts(lab: Lab, host: str) -> Iterator[str]:
         names = {link.ifindex: link.name for link in links.links_now()}
         for ifindex, addresses in links.ip_addresses().items():
             yield from (f"{names[ifindex]} {address}" for address in addresses)
+    with contextlib.closing(QdiscClient(namespace)) as qdiscs:
+        yield from (f"{names[one.ifindex]} {one.kind} {one.options.hex()}" for one in qdiscs.qdiscs())
     with contextlib.closing(RouteClient(namespace)) as client:
         for route in client.routes():
             via, dev = sorted(map(str, route.via)), sorted(names[ifindex] for ifindex in route.ifindexes)

@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from lab_law import LAB, ChangingLab, changed_at_random, differing, facts_of
 
+from opavnic.lab.change.live import LivingLab
+from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import save
 
@@ -46,7 +50,8 @@ hosts:
   h1:
     routes: [10.50.0.0/16 via 10.9.2.2]
     sysctls: {net.ipv4.conf.blue.log_martians: 1}
-    exec: [{run: tc qdisc add dev blue root pfifo limit 77, vnic: blue}, "echo once >> %s"]
+    qdiscs: {blue: {kind: htb, default: 10, classes: {10: {rate: 5M, ceil: 10M, qdisc: {kind: pfifo, limit: 77}}}}}
+    exec: [{run: ip link set blue txqueuelen 123, vnic: blue}, "echo once >> %s"]
   h2: {}
 vesws:
   - {id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}
@@ -60,10 +65,13 @@ async def test_vnic_that_comes_back_has_what_the_file_says_and_drift_ends_by_app
         async def said(*command: str) -> str:
             return (await lab.run("h1", command)).stdout
 
-        async def seen() -> tuple[str, str, str]:
+        async def seen() -> tuple[str, ...]:
             qdisc = await said("tc", "qdisc", "show", "dev", "blue")
+            of_class = await said("tc", "class", "show", "dev", "blue")
+            shown = ("htb" in qdisc, "parent 1:10 limit 77p" in qdisc, "rate 5Mbit ceil 10Mbit" in of_class)
             sysctl = await said("sysctl", "-n", "net.ipv4.conf.blue.log_martians")
-            return await said("ip", "route"), sysctl, "limit 77p" if "limit 77p" in qdisc else qdisc
+            queue = str("qlen 123" in await said("ip", "link", "show", "dev", "blue"))
+            return await said("ip", "route"), sysctl, queue, *map(str, shown)
 
         async def is_back() -> None:  # commands run after routes and sysctls
             deadline = asyncio.get_running_loop().time() + 20
@@ -81,9 +89,50 @@ async def test_vnic_that_comes_back_has_what_the_file_says_and_drift_ends_by_app
         assert (tmp_path / "once").read_text() == "once\n"
         await said("ip", "route", "del", "10.50.0.0/16")
         await said("ip", "address", "add", "10.77.0.1/24", "dev", "blue")
-        drift = ["host h1: route 10.50.0.0/16 via 10.9.2.2 is missing"]
+        await said("tc", "class", "change", "dev", "blue", "classid", "1:10", "htb", "rate", "6mbit")
+        drift = [
+            "host h1: route 10.50.0.0/16 via 10.9.2.2 is missing",
+            "host h1: qdisc htb of blue is changed",
+        ]
         assert await changing.live.follow(model, dry_run=True) == drift
         assert await changing.live.follow(model) == drift
         assert await changing.live.follow(model) == []
         assert "10.50.0.0/16 via 10.9.2.2" in await said("ip", "route")
+        assert (await seen())[1:] == first[1:]
         assert "10.77.0.1/24" in await said("ip", "address")
+
+
+async def test_qdisc_is_set_taken_away_left_to_its_user_and_refused_by_its_name_where_the_kernel_lacks_it() -> (
+    None
+):
+    def model(kind: str) -> LabModel:
+        qdiscs = f"qdiscs: {{blue: {{kind: {kind}}}}}" if kind else ""
+        vesws = "[{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]"
+        text = f"name: queues-{os.getpid()}\nhosts: {{h1: {{{qdiscs}}}, h2: {{}}}}\nvesws: {vesws}"
+        return parse_lab(text, "lab.yaml", {})
+
+    async with Lab(model("tbf, rate: 1M, burst: 20K, latency: 10ms")) as lab:
+        live = LivingLab(lab)
+
+        async def qdisc(*change: str) -> str:
+            if change:
+                await lab.run("h1", ("tc", "qdisc", "replace", "dev", "blue", "root", *change))
+            return (await lab.run("h1", ("tc", "qdisc", "show", "dev", "blue"))).stdout
+
+        assert "rate 1Mbit burst 20Kb lat 10ms" in await qdisc()
+        assert await live.follow(model("bfifo, limit: 64K")) == ["host h1: qdiscs"]
+        assert "bfifo" in await qdisc()
+        assert "limit 64Kb" in await qdisc()
+        assert await live.follow(model("")) == ["host h1: qdiscs"]
+        assert "qdisc pfifo_fast 0:" in await qdisc()
+        assert await live.follow(model("bfifo, limit: 64K")) == ["host h1: qdiscs"]
+        assert "pfifo " in await qdisc("pfifo", "limit", "9")
+        assert await live.follow(model("")) == ["host h1: qdiscs"]
+        assert "limit 9p" in await qdisc()
+        saved = await namespaces_by_hand(namespaces_of(lab))
+        assert saved == ["h1: qdisc pfifo of blue"]
+        lacking = await qdisc("fq_codel")
+        if "fq_codel" not in lacking:
+            with pytest.raises(LabError, match="host h1: qdiscs: blue: this kernel has no qdisc fq_codel"):
+                await live.follow(model("fq_codel"))
+            assert "limit 9p" in await qdisc()

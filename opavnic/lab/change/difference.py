@@ -15,7 +15,7 @@ from opavnic.world.host_backends.given import interface_name
 
 _FOLLOWED: Final = ("hosts", "vesws", "fabric", "faults", "em")
 """Sections of which at least a part may change while a lab runs."""
-_SET_UP_ANEW: Final = ("addresses", "sysctls", "routes", "exec")
+_SET_UP_ANEW: Final = ("addresses", "sysctls", "routes", "qdiscs", "exec")
 """Keys of a host that is set up anew where they change."""
 
 _FROM_THE_START: Final = ("link_local", "neighbours")
@@ -31,7 +31,7 @@ class LabDifference:
     hosts_gone: tuple[str, ...]
     hosts_new: tuple[str, ...]
     hosts_set_up: tuple[str, ...]
-    """Hosts that stay, with other addresses, sysctls or routes."""
+    """Hosts that stay, with other addresses, sysctls, routes or qdiscs."""
     switches_gone: tuple[str, ...]
     switches_new: tuple[str, ...]
     cables_gone: tuple[Cable, ...]

@@ -256,8 +256,9 @@ def _without_references(data: LabData, vesw: str) -> LabData:
     hosts: LabData = {}
     for name, section in data["hosts"].items():
         own = dict(section or {})
-        if own.get("addresses"):
-            own["addresses"] = {key: its for key, its in own["addresses"].items() if not is_of_it(key)}
+        for key in ("addresses", "qdiscs"):
+            if own.get(key):
+                own[key] = {title: its for title, its in own[key].items() if not is_of_it(title)}
         if own.get("routes"):
             own["routes"] = [route for route in own["routes"] if not is_of_it(_device(route))]
         hosts[name] = own

@@ -1,4 +1,4 @@
-"""What a lab file says of a host besides its place: number, addresses, sysctls, routes, commands at its start."""
+"""What a lab file says of a host besides its place: number, addresses, sysctls, routes, qdiscs, commands."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from hfi_sim.base.errors import InputError
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.guest_model import is_apart
+from opavnic.lab.file.qdisc_model import QdiscSection
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import AS_WRITTEN, Section, Subnet, address_misfit
 from vema.em.desired.problems import KeyPath, Problem
@@ -288,14 +289,18 @@ class HostSetup(Section):
         BeforeValidator(_listed),
     ] = Field(default_factory=list)
     """`10.1.0.0/16 via 10.9.2.1 dev blue metric 10`, or its keys; several `via` share the traffic."""
+    qdiscs: Annotated[
+        dict[str, QdiscSection], BeforeValidator(lambda value: {} if value is None else value)
+    ] = Field(default_factory=dict)
+    """By virtual switch: the queueing discipline of its VNIC there, `{kind: tbf, rate: 10M}`."""
     exec: Annotated[list[Command], BeforeValidator(_listed)] = Field(default_factory=list)
     """Commands that are run once its VNICs are up, one after the other. A lab does not start if one fails.
-    `{run: tc qdisc add dev red root pfifo limit 100, vnic: red}` is run again when its VNIC on red comes back."""
+    `{run: ip link set red txqueuelen 500, vnic: red}` is run again when its VNIC on red comes back."""
 
     @property
     def changes_its_kernel(self) -> bool:
         """Whether it needs a kernel of its own to set up."""
-        return bool(self.sysctls or self.routes or self.exec or LOOPBACK in self.addresses)
+        return bool(self.sysctls or self.routes or self.qdiscs or self.exec or LOOPBACK in self.addresses)
 
 
 def host_numbers(hosts: Mapping[str, Any]) -> dict[str, int]:
@@ -343,7 +348,7 @@ def _may_be(title: object, known: Collection[str]) -> bool:
 def _of_host(
     path: KeyPath, name: str, host: Mapping[str, Any], vesws: list[str], is_app: bool
 ) -> Iterable[Problem]:
-    for key in ("exec", "sysctls", "routes"):
+    for key in ("exec", "sysctls", "routes", "qdiscs"):
         if not host.get(key):
             continue
         if is_app:
@@ -364,6 +369,11 @@ def _of_host(
             yield Problem(
                 (*path, "addresses", vesw), "only for hosts with a namespace or kernel of the lab's own"
             )
+    qdiscs = host.get("qdiscs")
+    for vesw in qdiscs if isinstance(qdiscs, Mapping) else ():
+        if not _may_be(vesw, vesws):
+            text = f'host "{name}" is in no virtual switch "{vesw}" ({nearest(str(vesw), list(dict.fromkeys(vesws)))})'
+            yield Problem((*path, "qdiscs", vesw), text)
     commands = host.get("exec")
     for index, command in enumerate(commands if isinstance(commands, list) else ()):
         vesw = command.get("vnic") if isinstance(command, Mapping) else None

@@ -1,7 +1,7 @@
 """What the lab file says of a host's kernel besides its VNICs, and what of it waits for a VNIC. Sans-IO.
 
 What is said of a virtual switch that the host is not in waits until it joins: its addresses, the sysctls of its
-interface, routes that lead there. All else is to be so at any time.
+interface, routes that lead there, the qdisc of the interface. All else is to be so at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DesiredHost:
 def desired_host(model: LabModel, host: str) -> DesiredHost:
     """Return what a lab file says of a host that has its VNICs."""
     said = model.hosts[host]
-    if not (said.addresses or said.sysctls or said.routes):
+    if not (said.addresses or said.sysctls or said.routes or said.qdiscs):
         return DesiredHost(HostSetup())
     absent = _Absent(model, host)
     waiting = [
@@ -48,8 +48,13 @@ def desired_host(model: LabModel, host: str) -> DesiredHost:
             waiting.append(f"route {route} waits for {title}")
         else:
             routes.append(route)
+    qdiscs = {title: its for title, its in said.qdiscs.items() if title not in absent.titles}
+    waiting += [
+        f"qdisc {its.kind} waits for {title}" for title, its in said.qdiscs.items() if title not in qdiscs
+    ]
     loopback = {LOOPBACK: its} if (its := said.addresses.get(LOOPBACK)) else {}
-    return DesiredHost(HostSetup(addresses=loopback, sysctls=sysctls, routes=routes), tuple(sorted(waiting)))
+    setup = HostSetup(addresses=loopback, sysctls=sysctls, routes=routes, qdiscs=qdiscs)
+    return DesiredHost(setup, tuple(sorted(waiting)))
 
 
 def _interface_of(sysctl: str) -> str | None:
@@ -71,7 +76,7 @@ class _Absent:
             present.add(interface_name(vesw.name, nth))
             self._here += [address.network for address in model.addresses(vesw, host, nth)]
         self._here += [address.network for address in said.addresses.get(LOOPBACK, ())]
-        named = {title for title in said.addresses if title != LOOPBACK}
+        named = {title for title in (*said.addresses, *said.qdiscs) if title != LOOPBACK}
         self.titles = ({vesw.name for vesw in model.vesws} | named) - present
         self._there: list[tuple[str, Subnet]] = [
             (title, address.network) for title in self.titles for address in said.addresses.get(title, ())
@@ -95,9 +100,13 @@ class _Absent:
 
 
 def with_devices(setup: HostSetup, names: dict[str, str]) -> HostSetup:
-    """Return a setup whose routes name interfaces. Args: names: of interfaces, by what VNICs are called in the lab."""
+    """Return a setup whose routes and qdiscs name interfaces.
+
+    Args:  names: of interfaces, by what VNICs are called in the lab.
+    """
     routes = [
         route if route.dev is None else route.model_copy(update={"dev": names.get(route.dev, route.dev)})
         for route in setup.routes
     ]
-    return setup.model_copy(update={"routes": routes})
+    qdiscs = {names.get(title, title): its for title, its in setup.qdiscs.items()}
+    return setup.model_copy(update={"routes": routes, "qdiscs": qdiscs})

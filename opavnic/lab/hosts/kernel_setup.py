@@ -1,4 +1,4 @@
-"""Holds the kernel of a host against what the lab file says: sysctls, addresses of the loopback, routes.
+"""Holds the kernel of a host against what the lab file says: sysctls, addresses of the loopback, routes, qdiscs.
 
 What is missing is made, what the lab has made and the file no longer says is taken away, and what others have added
 stays. In a host that is a kernel of its own, this module does it there: `python -m opavnic.lab.hosts.kernel_setup`.
@@ -17,16 +17,18 @@ from typing import Final
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.namespace import run_in_namespace
+from hfi_sim.netdev.qdiscs import QdiscClient
 from hfi_sim.netdev.routes import KernelRoute, RouteClient
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.host_setup import LOOPBACK, HostRoute, HostSetup
 from opavnic.lab.hosts.programs import run_program
 from opavnic.world.host_backends.backend import HostBackend
+from vema.base.sections import AS_WRITTEN
 
 _LOOPBACK_INDEX: Final = 1
 _SYSCTLS: Final = Path("/proc/sys")
 _PATIENCE_S: Final = 60.0
-_COMPARED: Final = {"addresses", "sysctls", "routes"}
+_COMPARED: Final = {"addresses", "sysctls", "routes", "qdiscs"}
 
 
 def reconcile_kernel(namespace: Path | None, made: HostSetup, wanted: HostSetup) -> list[str]:
@@ -38,6 +40,8 @@ def reconcile_kernel(namespace: Path | None, made: HostSetup, wanted: HostSetup)
     trouble += _reconcile_loopback(namespace, made, wanted)
     if made.routes or wanted.routes:
         trouble += _reconcile_routes(namespace, made, wanted)
+    if made.qdiscs or wanted.qdiscs:
+        trouble += _reconcile_qdiscs(namespace, made, wanted)
     return trouble
 
 
@@ -54,6 +58,9 @@ def missing_in_kernel(namespace: Path | None, wanted: HostSetup) -> list[str]:
             found += [
                 f"route {route} is missing" for route in wanted.routes if not _is_there(route, client, there)
             ]
+    if wanted.qdiscs:
+        with contextlib.closing(QdiscClient(namespace)) as qdiscs:
+            found += list(_missing_qdiscs(wanted, qdiscs))
     return found
 
 
@@ -68,7 +75,7 @@ async def missing_in_kernel_of(host: HostBackend, wanted: HostSetup) -> list[str
 
 
 def _plain(setup: HostSetup) -> object:
-    return setup.model_dump(mode="json", include=_COMPARED)
+    return setup.model_dump(mode="json", include=_COMPARED, context=AS_WRITTEN)
 
 
 async def _ask_kernel(host: HostBackend, told: list[object]) -> list[str]:
@@ -197,6 +204,35 @@ def _index_of(route: HostRoute, client: RouteClient) -> int:
     if link is None:
         raise NetdevError(f"there is no interface {route.dev}", errno.ENODEV)
     return link.ifindex
+
+
+# --- qdiscs --------------------------------------------------------------------------------------------------
+
+
+def _reconcile_qdiscs(namespace: Path | None, made: HostSetup, wanted: HostSetup) -> Iterator[str]:
+    """Set the qdiscs of interfaces; take away those that were of the lab, but not what a user has set since."""
+    with contextlib.closing(QdiscClient(namespace)) as client:
+        for name, its in made.qdiscs.items():
+            link = None if name in wanted.qdiscs else client.find(name)
+            if link is not None and client.is_set(link.ifindex, its.told):
+                client.remove_qdisc(link.ifindex)
+        for name, its in wanted.qdiscs.items():
+            try:
+                if (link := client.find(name)) is None:
+                    yield f"qdiscs: there is no interface {name}"
+                elif not client.is_set(link.ifindex, its.told):
+                    client.set_qdisc(link.ifindex, its.told)
+            except NetdevError as error:
+                yield f"qdiscs: {name}: {error}"
+
+
+def _missing_qdiscs(wanted: HostSetup, client: QdiscClient) -> Iterator[str]:
+    for name, its in wanted.qdiscs.items():
+        link = client.find(name)
+        if link is None or not client.is_set(link.ifindex, its.told):
+            there = "" if link is None else client.kind_of(link.ifindex)
+            now = "missing" if not there else "changed" if there == its.kind else f"{there} now"
+            yield f"qdisc {its.kind} of {name} is {now}"
 
 
 def main() -> int:

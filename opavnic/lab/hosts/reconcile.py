@@ -1,8 +1,8 @@
 """Holds hosts against the lab file: at their start, after each event that may have changed them, and when asked to.
 
 What the file says and is not so is drift: the name, MTU, state and addresses of the interface of a VNIC, and the
-addresses of the loopback, sysctls and routes of its kernel. What the file says nothing of belongs to the users of the
-host: it stays.
+addresses of the loopback, sysctls, routes and qdiscs of its kernel. What the file says nothing of belongs to the users
+of the host: it stays.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def set_up_early(host: HostBackend, setup: HostSetup) -> None:
 
     Raises:  LabError: the kernel refuses.
     """
-    early = setup.model_copy(update={"routes": []})
+    early = setup.model_copy(update={"routes": [], "qdiscs": {}})
     for line in reconcile_kernel(host.namespace, HostSetup(), early):
         if not _is_of_later(line):
             raise LabError(f"host {host.name}: {line}")
@@ -221,7 +221,7 @@ def set_up_early(host: HostBackend, setup: HostSetup) -> None:
 
 async def set_up_kernel_early(host: HostBackend, setup: HostSetup) -> None:
     """Do the same in a host that is a kernel of its own. Raises LabError."""
-    early = setup.model_copy(update={"routes": []})
+    early = setup.model_copy(update={"routes": [], "qdiscs": {}})
     for line in await reconcile_kernel_of(host, HostSetup(), early):
         if not _is_of_later(line):
             raise LabError(f"host {host.name}: {line}")

@@ -15,6 +15,7 @@ from typing import Final
 from hfi_sim.base.types import mac_text
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_thread
 from opavnic.lab.file.host_setup import HostSetup
+from opavnic.lab.hosts.desired import with_devices
 from opavnic.lab.hosts.kernel_setup import set_sysctls
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.namespaces import OWN_SYSCTLS
@@ -82,14 +83,18 @@ def namespaces_of(lab: Lab) -> dict[str, OwnNamespace]:
     for vnic in lab.vnics():
         vnics.setdefault(vnic.host, {"lo"}).add(vnic.interface)
     return {
-        name: OwnNamespace(host.namespace, frozenset(vnics.get(name, {"lo"})), lab.model.hosts[name])
+        name: OwnNamespace(
+            host.namespace,
+            frozenset(vnics.get(name, {"lo"})),
+            with_devices(lab.model.hosts[name], {item.title: item.name for item in host.interfaces}),
+        )
         for name, host in lab.hosts.items()
         if host.namespace is not None and lab.model.hosts[name].is_own and name not in left_out
     }
 
 
 async def namespaces_by_hand(namespaces: Mapping[str, OwnNamespace]) -> list[str]:
-    """Return what people have made in namespaces of the lab: routes, interfaces, sysctls.
+    """Return what people have made in namespaces of the lab: routes, interfaces, qdiscs, sysctls.
 
     Sysctls are compared with those of a fresh namespace that is given the sysctls of the lab file. Other programs read
     the namespaces (`namespace_changes`), so that neither the loop nor a thread of the lab is held up.
@@ -106,6 +111,7 @@ async def namespaces_by_hand(namespaces: Mapping[str, OwnNamespace]) -> list[str
                 "default" if not to.prefixlen else str(to)
                 for to in (it.destination for it in its.setup.routes)
             ],
+            sorted(its.setup.qdiscs),
             sets.setdefault(frozenset(its.setup.sysctls.items()), len(sets)),
         )
         for host, its in namespaces.items()

@@ -1,4 +1,4 @@
-"""What people have made in network namespaces of a lab: routes, interfaces, sysctls. A program of its own.
+"""What people have made in network namespaces of a lab: routes, interfaces, qdiscs, sysctls. A program of its own.
 
     python -m opavnic.lab.run.namespace_changes    < a `NamespaceQuestion` as JSON    > a JSON line for each namespace
 
@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc
+from hfi_sim.netdev.qdiscs import QdiscClient
 from hfi_sim.netdev.routes import KernelRoute, RouteClient
 
 _OF_INTERFACES: Final = ("conf", "neigh")
@@ -48,6 +49,8 @@ class LookedAt:
     interfaces: list[str]
     routes: list[str]
     """Destinations of the routes of the lab file."""
+    qdiscs: list[str]
+    """Interfaces that have a qdisc of the lab file."""
     fresh: int
     """Which of the sets of sysctls a fresh namespace of this host has."""
 
@@ -166,8 +169,13 @@ def changes(place: LookedAt, question: NamespaceQuestion, reader: SysctlReader) 
     with contextlib.closing(RouteClient()) as links:
         made = (_text(route) for route in links.routes_by_hand())
         yield from (f"route {it}" for it in made if it.split()[0] not in place.routes)
-        there = {link.name for link in links.links_now()}
-    yield from (f"interface {name}" for name in sorted(there - set(place.interfaces)))
+        there = {link.ifindex: link.name for link in links.links_now()}
+    yield from (f"interface {name}" for name in sorted({*there.values()} - {*place.interfaces}))
+    with contextlib.closing(QdiscClient()) as qdiscs:
+        for one in qdiscs.qdiscs():
+            name = there.get(one.ifindex, "")
+            if one.is_root and one.handle and name in place.interfaces and name not in place.qdiscs:
+                yield f"qdisc {one.kind} of {name}"
     fresh = question.fresh[place.fresh]
     now = reader.read(fresh)
     changed = [

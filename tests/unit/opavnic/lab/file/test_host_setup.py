@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from hfi_sim.netdev.qdiscs import Qdisc, QdiscClass
 from opavnic.lab.file.environment import with_variables, without_variables
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import parse_lab
+from vema.base.sections import AS_WRITTEN
 
 FILE = """\
 name: setup
@@ -93,11 +95,49 @@ def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -
         ("{netns: host, exec: [true ls]}", "exec: only for hosts with a namespace or kernel of the lab's own: "
          "it would stay behind"),
         ("{exce: []}", 'exce: unknown key "exce" '),
+        ("{qdiscs: {blue: tbf}}", "qdiscs.blue: 'tbf' is not a mapping such as {kind: tbf, rate: 10M}"),
+        ("{qdiscs: {blue: {kind: tfb, rate: 1M}}}", 'qdiscs.blue.kind: "tfb" is no qdisc that a lab file can say '
+         "(known: pfifo, bfifo, tbf, "),
+        ("{qdiscs: {blue: {kind: tbf}}}", "qdiscs.blue: tbf needs rate"),
+        ("{qdiscs: {blue: {kind: tbf, rate: 100}}}", "qdiscs.blue.rate: 100 has no unit; a rate has one: 100G, "),
+        ("{qdiscs: {blue: {kind: tbf, rate: 1M, limit: 5}}}", 'qdiscs.blue: tbf has no key "limit" (known: rate, '
+         "burst, latency)"),
+        ("{qdiscs: {blue: {kind: sfq, limit: 5}}}", 'qdiscs.blue: sfq has no key "limit" (it has none)'),
+        ("{qdiscs: {blue: {kind: pfifo, limit: 64K}}}", "qdiscs.blue: '64K' is not a whole number"),
+        ("{qdiscs: {blue: {kind: pfifo, limit: 0}}}", "qdiscs.blue: limit 0 is not within 1 to 4294967295"),
+        ("{qdiscs: {blue: {kind: htb}}}", "qdiscs.blue: htb needs classes"),
+        ("{qdiscs: {blue: {kind: htb, default: 3, classes: {2: {rate: 1M}}}}}", "qdiscs.blue: default 3 is not among "
+         "its classes: 2"),
+        ("{qdiscs: {blue: {kind: htb, classes: {xy: {rate: 1M}}}}}", "qdiscs.blue.classes.xy: 'xy' is not the number "
+         "of a class, 1 to ffff: 10 is what tc calls 1:10"),
+        ("{qdiscs: {blue: {kind: htb, classes: {2: {}}}}}", "qdiscs.blue: class 2 needs rate"),
+        ("{qdiscs: {blue: {kind: htb, classes: {2: {rate: 2M, ceil: 1M}}}}}", "qdiscs.blue: class 2: ceil is below "),
+        ("{qdiscs: {blue: {kind: prio, classes: {4: {qdisc: {kind: sfq}}}}}}", "qdiscs.blue: class 4 is not one of "
+         "its 3 bands"),
+        ("{qdiscs: {blue: {kind: prio, classes: {1: {rate: 1M}}}}}", "qdiscs.blue: class 1: of a band of prio, "),
+        ("{qdiscs: {gold: {kind: sfq}}}", 'qdiscs.gold: host "h1" is in no virtual switch "gold" (known: blue, red)'),
+        ("{netns: host, qdiscs: {blue: {kind: sfq}}}", "qdiscs: only for hosts with a namespace or kernel of the "),
     ],
 )  # fmt: skip
 def test_mistake_in_the_setup_of_a_host_is_said_with_its_place(keys: str, said: str) -> None:
     (line,) = problems(with_host(keys))
     assert line.startswith(f"lab.yaml:3: hosts.h1.{said}")
+
+
+def test_qdisc_is_told_the_kernel_with_its_defaults_and_written_as_it_was_read() -> None:
+    said = (
+        "{blue: {kind: htb, default: a, classes: {A: {rate: 8M, qdisc: {kind: tbf, rate: 80M, latency: 1ms}}}},"
+        " red: {kind: prio, classes: {1: {qdisc: {kind: bfifo, limit: 64K}}}}}"
+    )
+    host = parse_lab(with_host(f"{{qdiscs: {said}}}"), "lab.yaml", {}).hosts["h1"]
+    bucket = Qdisc("tbf", limit=10_000 + 65536, rate=10_000_000, burst=65536)
+    assert host.qdiscs["blue"].told == Qdisc(
+        "htb", default=10, classes=(QdiscClass(10, 1_000_000, 1_000_000, 1600, 0, bucket),)
+    )
+    leaf = Qdisc("bfifo", limit=65536)
+    assert host.qdiscs["red"].told == Qdisc("prio", bands=3, classes=(QdiscClass(1, qdisc=leaf),))
+    again = type(host).model_validate(host.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN))
+    assert again.qdiscs == host.qdiscs
 
 
 def test_number_that_another_host_has_is_refused() -> None:
