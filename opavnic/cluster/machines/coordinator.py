@@ -15,9 +15,9 @@ from opavnic.cluster.machines.part import Programs
 from opavnic.cluster.protocol.placement import Loads, Placement, place, placement_of
 from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.zenoh.transport import ZenohTransport
-from opavnic.lab.file.environment import variables_of
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
+from opavnic.lab.file.yaml_source import variables_of
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
 from opavnic.world.em_node import EM_NODE

@@ -18,9 +18,9 @@ from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.explicit import from_data, hfi_names
 from hfi_sim.fabric.topology.model import Cable, End, Node, end_text
 from hfi_sim.nodes.hfi import system_guid
-from opavnic.lab.file.environment import without_variables
 from opavnic.lab.file.members import HostPorts
 from opavnic.lab.file.topology import cut_off
+from opavnic.lab.file.yaml_source import without_variables
 from opavnic.world.em_node import EM_NODE
 
 _NAME_MAX: Final = 32

@@ -13,10 +13,11 @@ from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import with_article
 from opavnic.base import files
 from opavnic.base.errors import OpavnicError
-from opavnic.lab.file.environment import UnsetError, with_variables
 from opavnic.lab.file.errors import ConfigError
 from vema.em.desired.problems import KeyPath, Problem, gathered, path_text
 
+_VARIABLE: Final = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+"""Of the environment: `${NAME}`, or `${NAME:-DEFAULT}` where it may be unset or empty; `$${NAME}` is the text."""
 MAX_DIGITS: Final = 100
 """No file needs longer numbers, and Python refuses to print them."""
 MAX_NODES: Final = 100_000
@@ -350,3 +351,40 @@ def _whole_characters(text: str, line: int) -> str:
         except UnicodeDecodeError:
             raise YamlError(line, "not text: half of a surrogate pair") from None
     return text
+
+
+# --- variables of the environment ----------------------------------------------------------------------------
+
+
+class UnsetError(OpavnicError):
+    """A variable is not set, and has no default."""
+
+
+def with_variables(text: str, environment: Mapping[str, str]) -> str:
+    """Return a value of a file with its variables replaced. Raises UnsetError."""
+
+    def value(match: re.Match[str]) -> str:
+        escaped, name, default = match.groups()
+        if escaped:
+            return match[0][1:]
+        if default is not None:
+            return environment.get(name) or default
+        if name not in environment:
+            raise UnsetError(
+                f"{name} is not set in the environment: set it, or write ${{{name}:-DEFAULT}}; "
+                f"for the text itself, $${{{name}}}"
+            )
+        return environment[name]
+
+    return _VARIABLE.sub(value, text) if "${" in text else text
+
+
+def without_variables(text: str) -> str:
+    """Return what `with_variables` makes a text of."""
+    return _VARIABLE.sub(lambda match: f"${match[0]}", text) if "${" in text else text
+
+
+def variables_of(text: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that the text of a file mentions and that are set."""
+    names = {match[2] for match in _VARIABLE.finditer(text)}
+    return {name: environment[name] for name in sorted(names) if name in environment}

@@ -14,12 +14,12 @@ from pydantic import ValidationError
 
 from hfi_sim.fabric.faults import spec_text
 from opavnic.lab.file.em_config import em_config
-from opavnic.lab.file.environment import without_variables
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.lab_sections import Em
 from opavnic.lab.file.members import pinned_vports, vport_numbers
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.parts import lab_model
+from opavnic.lab.file.yaml_source import without_variables
 from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.pinned import NodeIds, NodePort, with_ids, with_vports

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hfi_sim.netdev.qdiscs import Qdisc, QdiscClass
-from opavnic.lab.file.environment import with_variables, without_variables
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.yaml_source import with_variables, without_variables
 from vema.base.sections import AS_WRITTEN
 
 FILE = """\
