@@ -76,6 +76,27 @@ def test_hosts_of_three_machines_are_one_lab(running: BenchCluster) -> None:
     at_rest(running)
 
 
+def test_counters_of_elements_on_other_machines_are_their_true_ones(running: BenchCluster) -> None:
+    """Each machine shows for the VNIC of every host what the kernel of that host has counted."""
+
+    def frames(host: str) -> int:
+        (link,) = json.loads(inside(running, host, "ip", "-s", "-j", "link", "show", "blue").stdout)
+        return int(link["stats64"]["rx"]["packets"])
+
+    assert inside(running, "h1", "ping", "-c5", "-i0.1", "-W30", H["h2"]).returncode == 0
+    assert inside(running, "h1", "ping", "-c5", "-i0.1", "-W30", H["h3"]).returncode == 0
+    at_rest(running)
+    for machine in running.machines.names:
+        before = {host: frames(host) for host in H}
+        counters = running.ask(machine, "status", "--counters")["counters"]
+        after = {host: frames(host) for host in H}
+        for host in H:
+            received = counters[f"{host}/blue ethtool"]["rx_packets"]
+            assert before[host] <= received <= after[host], (machine, host)
+            assert received >= 5
+            assert counters[f"{host}:1 vport 1 rx"]["out_packets"] >= 5
+
+
 def test_coordinator_acts_on_hosts_of_other_machines(running: BenchCluster) -> None:
     assert H["h3"] in running.opavnic("m1", "exec", "h3", "--", "ip", "-br", "address")
     with pytest.raises(PeerError, match="m3 accepts this from the coordinator only, not from m2"):
