@@ -15,6 +15,7 @@ from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import mac_text
 from opavnic.base.errors import OpavnicError
 from opavnic.state.em import (
+    AddressMoves,
     CounterReading,
     EmApplied,
     EmEvent,
@@ -228,7 +229,6 @@ def _vesw_rows(core: EmCore) -> Iterator[VeswStatus]:
         section = vesw.plan.section
         yield VeswStatus(
             id=section.id,
-            name=section.name,
             pkey=section.pkey,
             mtu=section.mtu,
             mac=core.config.policy(section),
@@ -237,9 +237,23 @@ def _vesw_rows(core: EmCore) -> Iterator[VeswStatus]:
             default_lids=list(vesw.plan.default_lids),
             addresses=len(vesw.entries()),
             left_out=[mac_text(mac) for mac in vesw.table.left_out] if vesw.plan.learns else [],
-            moves=vesw.table.movement.total,
-            held=[mac_text(mac) for mac in vesw.table.movement.held],
+            **_moves(vesw),
         )
+
+
+def _moves(vesw: ManagedVesw) -> dict[str, Any]:
+    movement = vesw.table.movement
+    return {
+        "name": vesw.plan.section.name,
+        "moves": movement.total,
+        "holds": movement.holds,
+        "held": [mac_text(mac) for mac in movement.held],
+    }
+
+
+def address_moves(core: EmCore) -> list[AddressMoves]:
+    """Return how addresses move, of each virtual switch whose addresses are learned."""
+    return [AddressMoves(**_moves(vesw)) for vesw in core.vesws.values() if vesw.plan.learns]
 
 
 def _vport_row(port: Port, vport: Vport) -> VportStatus:

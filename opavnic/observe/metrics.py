@@ -15,6 +15,7 @@ from typing import Any, Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from opavnic.base.state import StateModel, counters_of
+from opavnic.state.em import AddressMoves
 from opavnic.state.fabric import FaultsSet, FaultStatus
 from opavnic.state.lab import EngineStatus, LabState, LinkStatus, VnicStatus
 
@@ -74,6 +75,7 @@ _OF_LAB: Final = _counted("", LabState)
 _OF_ENGINE: Final = _counted("engine", EngineStatus)
 _OF_VNICS: Final = _counted("vnic", VnicStatus, _VNIC)
 _OF_LINKS: Final = _counted("link", LinkStatus, ("link",))
+_OF_VESWS: Final = _counted("vesw", AddressMoves, ("vesw",))
 _OF_FAULTS: Final = _counted("fault", FaultStatus, ("number", "fault"))
 
 ANSWERS: Final = Family("opavnic_lab_answers", "Whether a running lab answered this scrape in time.")
@@ -90,6 +92,11 @@ UNACCOUNTED: Final = Family(
 )
 HOSTS: Final = Family("opavnic_hosts", "Hosts of the lab.")
 VNIC_UP: Final = Family("opavnic_vnic_up", "Whether a VNIC is configured and operational.", _VNIC)
+HELD: Final = Family(
+    "opavnic_vesw_held_macs",
+    "MAC addresses that have moved too often between members, and stay where they are for now.",
+    ("vesw",),
+)
 LINK_UP: Final = Family("opavnic_link_up", "Whether a link is up.", ("link",))
 DROPS: Final = Family(
     "opavnic_dropped_packets",
@@ -114,7 +121,8 @@ FAMILIES: Final = tuple(
     dict.fromkeys(
         [
             ANSWERS, INFO, UPTIME, *_families(_OF_LAB), *_families(_OF_ENGINE), UNACCOUNTED, HOSTS,
-            VNIC_UP, *_families(_OF_VNICS), LINK_UP, *_families(_OF_LINKS), DROPS, APP_DROPS, APP_REFUSALS,
+            VNIC_UP, *_families(_OF_VNICS), *_families(_OF_VESWS), HELD,
+            LINK_UP, *_families(_OF_LINKS), DROPS, APP_DROPS, APP_REFUSALS,
             FAULTS, *_families(_OF_FAULTS),
         ]
     )
@@ -162,6 +170,9 @@ def _samples(state: LabState, faults: FaultsSet | None) -> Iterator[Sample]:
         labels = (host.name, vnic.vesw_text, vnic.interface)
         yield VNIC_UP, labels, int(vnic.is_up)
         yield from _counts(_OF_VNICS, vnic, *labels)
+    for vesw in state.vesws:
+        yield from _counts(_OF_VESWS, vesw, vesw.name)
+        yield HELD, (vesw.name,), len(vesw.held)
     for link in state.links:
         yield LINK_UP, (link.name,), int(link.is_up)
         yield from _counts(_OF_LINKS, link, link.name)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import ConfigDict
 
-from opavnic.base.state import StateModel
+from opavnic.base.state import Counter, StateModel
 
 if TYPE_CHECKING:
     from vema.em.store.rows import StoredEvent
@@ -62,11 +62,37 @@ class EmProgramState(StateModel):
     """Seconds for which the device has not taken a MAD that is being written to it."""
 
 
-class VeswStatus(StateModel):
+class AddressMoves(StateModel):
+    """How the MAC addresses of a virtual switch move between its members, where the manager learns them."""
+
+    name: str
+    """Of the virtual switch."""
+    moves: Annotated[
+        int,
+        Counter("moves", "How often a MAC address has moved from one member to another.", metric="mac_moves"),
+    ]
+    holds: Annotated[
+        int,
+        Counter(
+            "holds",
+            "How often a MAC address has moved too often, and was held where it was.",
+            metric="mac_holds",
+        ),
+    ]
+    held: list[str]
+    """MAC addresses that have moved too often, and stay where they are for now."""
+
+    @property
+    def held_lines(self) -> list[str]:
+        """What people are told of the addresses that are held."""
+        why = "moves too often between members, and stays where it is for now"
+        return [f"{self.name}: {mac} {why}" for mac in self.held]
+
+
+class VeswStatus(AddressMoves):
     """A virtual switch as the manager has planned it."""
 
     id: int
-    name: str
     pkey: int
     mtu: int
     mac: str
@@ -79,10 +105,6 @@ class VeswStatus(StateModel):
     """Entries of its MAC table."""
     left_out: list[str]
     """MAC addresses for which the table has no room."""
-    moves: int
-    """How often an address has moved from one member to another, since the manager started."""
-    held: list[str]
-    """MAC addresses that have moved too often, and stay where they are for now."""
 
 
 class EmVesws(StateModel):

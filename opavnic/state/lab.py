@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, Field
 
 from opavnic.base.state import BYTES, PACKETS, Counter, Json, StateModel
+from opavnic.state.em import AddressMoves
 from opavnic.state.fabric import Wait
 from opavnic.vnic.counters import VnicTraffic
 
@@ -268,6 +269,8 @@ class LabState(StateModel):
         int, Counter("mads", "Management datagrams sent by all ports, with responses and retries.", "mads")
     ]
     hosts: list[HostStatus]
+    vesws: list[AddressMoves] = Field(default_factory=list)
+    """Virtual switches whose addresses the manager of this lab learns."""
     apps: list[AppStatus]
     links: list[LinkStatus]
     drops: Drops

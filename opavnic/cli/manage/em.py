@@ -403,9 +403,8 @@ def _show_vesws(reply: EmVesws) -> None:
             for vesw in reply.vesws
         ],
     )
-    for vesw in reply.vesws:
-        for mac in vesw.held:
-            print_line(f"{vesw.name}: {mac} moves too often between members, and stays where it is for now")
+    for line in (line for vesw in reply.vesws for line in vesw.held_lines):
+        print_line(line)
 
 
 def _show_vports(reply: EmVports) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Final
@@ -26,6 +26,7 @@ from opavnic.cli.base.output import (
     say,
     wrong,
 )
+from opavnic.state.em import AddressMoves
 from opavnic.state.lab import EngineStatus, LabState, LinkStatus
 
 _VNICS_SHOWN: Final = 16
@@ -117,6 +118,7 @@ def status_items(state: LabState, *, whole: bool = False) -> Iterator[Sheet | st
     yield from _machine_items(state)
     yield from _link_items(state.links, whole)
     yield from _drop_items(state.drops, whole)
+    yield from _move_items(state.vesws, whole)
     yield from _drift_items(state)
     yield from state.hints
     if state.apps:
@@ -180,6 +182,14 @@ def _link_items(links: list[LinkStatus], whole: bool) -> Iterator[Sheet | str]:
         quiet = [link for link in links if not is_wrong(link)]
         packets = sum(link.packets_forth + link.packets_back for link in quiet)
         yield f"{counted(len(quiet), 'link')} up without drops, {counted(packets, 'packet')}; {_ALL}"
+
+
+def _move_items(vesws: Sequence[AddressMoves], whole: bool) -> Iterator[Sheet | str]:
+    """Yield how often addresses have moved between members, where they have, and those that are held."""
+    rows = [(vesw.name, vesw.moves, vesw.holds) for vesw in vesws if vesw.moves or whole]
+    if rows:
+        yield Sheet(("vesw", "MACs moved", "held"), rows)
+    yield from (line for vesw in vesws for line in vesw.held_lines)
 
 
 def _drop_items(drops: dict[str, dict[str, int]], whole: bool) -> Iterator[Sheet | str]:

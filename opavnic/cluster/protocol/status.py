@@ -50,6 +50,7 @@ def fold(shares: Mapping[str, LabState], order: Iterable[str]) -> LabState:
             **counters,
             "mads": sum(share.mads for share in shares.values()),
             "hosts": hosts,
+            "vesws": [row for share in shares.values() for row in share.vesws],
             "apps": [app for share in shares.values() for app in share.apps],
             "links": _links(share.links for share in shares.values()),
             "drops": _drops(share.drops for share in shares.values()),

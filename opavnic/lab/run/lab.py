@@ -521,6 +521,7 @@ class Lab:
             counters=counters,
             why=self._why,
             learns=self._learns,
+            moves=[] if self.manager is None else self.manager.moves,
         )
 
     @property

@@ -18,6 +18,7 @@ from hfi_sim.nodes.cable import Link
 from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
+from opavnic.state.em import AddressMoves
 from opavnic.state.lab import (
     UP,
     AppStatus,
@@ -61,12 +62,13 @@ def lab_state(
     counters: bool,
     why: Why,
     learns: bool,
+    moves: Sequence[AddressMoves],
 ) -> Steps[LabState]:
     """Make the state of a lab; with `counters`, also the counters of every element. Each host is a step.
 
     Args:  head: the fields of the lab itself, including `datapath` and `failure`. vesw_names: names of known virtual
            switches by id. workers: how many the lab file asks for. why: the reason of a VNIC's state.
-           learns: whether the EM learns the addresses of all virtual switches.
+           learns: whether the EM learns the addresses of all virtual switches. moves: of those that it learns.
     """
     carrier = world.carrier
     if carrier is not None:
@@ -97,6 +99,7 @@ def lab_state(
         engine=engine_status(world, head["datapath"], workers, rows),
         mads=world.mads,
         hosts=rows,
+        vesws=list(moves),
         apps=[AppStatus(**app) for app in running.app_status()],
         links=link_status(world.fabric, head["datapath"]),
         drops=drops,

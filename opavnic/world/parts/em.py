@@ -16,7 +16,8 @@ from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.management.sa.session import SaSession
 from opavnic.base.errors import OpavnicError
 from opavnic.management.em_port import FabricNames, SmTopology, make_em
-from opavnic.management.em_service import trouble_of
+from opavnic.management.em_service import address_moves, trouble_of
+from opavnic.state.em import AddressMoves
 from opavnic.world.em_node import EM_NODE, down_text
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.em_routes import em_routes
@@ -49,6 +50,12 @@ class BuiltinManager(RunningPart):
         """The names of the virtual switches that it manages, by id."""
         core = self.em.core
         return {} if core is None else {id_: vesw.plan.section.name for id_, vesw in core.vesws.items()}
+
+    @property
+    def moves(self) -> list[AddressMoves]:
+        """How addresses move between members, of each virtual switch whose addresses it learns."""
+        core = self.em.core
+        return [] if core is None else address_moves(core)
 
     def status(self) -> dict[str, Any]:
         if self.em.failure is not None:

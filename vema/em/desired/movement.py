@@ -54,6 +54,8 @@ class Movement:
     def __init__(self) -> None:
         self.total = 0
         """Moves so far."""
+        self.holds = 0
+        """How often an address has been held so far."""
         self._last: dict[MacAddr, float] = {}
         """The time of the last move of each address that has moved."""
         self._times: dict[MacAddr, deque[float]] = {}
@@ -98,6 +100,7 @@ class Movement:
         if times is None or len(times) < MOVES or now >= times[0] + WINDOW_S:
             return False
         self._held[mac] = now + HOLD_S
+        self.holds += 1
         return True
 
     def moved(self, mac: MacAddr, now: float) -> None:

@@ -22,6 +22,7 @@ from lab_states import host_state, lab_state, vnic_state
 from prometheus_client.parser import text_string_to_metric_families
 
 from ejfat.base.drops import LbDrop
+from hfi_sim.netdev.memory import MemoryNetdev
 from lab_in_memory import answering
 from opavnic.cli.main import main
 from opavnic.lab.ownership.runtime import LabDir
@@ -104,6 +105,45 @@ async def test_fault_shows_in_drops_and_hits_and_a_cut_link_is_down(
         assert found[key("opavnic_dropped_packets_total", element="h1:1->sw0:2", reason="link_fault")] > 0
         assert [value for (name, _), value in found.items() if name == "opavnic_link_up"].count(0) == 1
         assert found[key("opavnic_faults")] == 1
+
+
+async def test_addresses_that_move_and_are_held_are_metrics_and_in_the_status(
+    directory: LabDir, scrape: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with answering(directory, f"{LAB}em: {{mac: learn}}\n") as lab:
+        mac = bytes.fromhex("00005e000107")
+
+        async def speaks(host: str) -> None:
+            netdev = lab.interface(host, "blue").netdev
+            assert isinstance(netdev, MemoryNetdev)
+            assert lab.manager is not None
+            core = lab.manager.em.core
+            assert core is not None
+            netdev.transmit(b"\xff" * 6 + mac + b"\x88\xb5" + bytes(46))
+            (vesw,) = core.vesws.values()
+            guid = int(lab.world.fabric.hfis[host].ports[1].guid)
+            while (mac, guid) not in {(known, owner) for _, known, _, owner in vesw.entries()}:  # noqa: ASYNC110 - nothing announces it
+                await asyncio.sleep(0.01)
+
+        await speaks("h1")
+        for host in ("h2", "h1", "h2"):
+            await speaks(host)
+        _, _, found = await scrape()
+        assert found[key("opavnic_vesw_mac_moves_total", vesw="blue")] == 3
+        assert found[key("opavnic_vesw_mac_holds_total", vesw="blue")] == 0
+        assert found[key("opavnic_vesw_held_macs", vesw="blue")] == 0
+        for host in ("h1", "h2"):
+            await speaks(host)
+        netdev = lab.interface("h1", "blue").netdev
+        assert isinstance(netdev, MemoryNetdev)
+        netdev.transmit(b"\xff" * 6 + mac + b"\x88\xb5" + bytes(46))
+        while not (await scrape())[2][key("opavnic_vesw_held_macs", vesw="blue")]:
+            pass
+        _, _, found = await scrape()
+        assert found[key("opavnic_vesw_mac_moves_total", vesw="blue")] == 5
+        assert found[key("opavnic_vesw_mac_holds_total", vesw="blue")] == 1
+        await asyncio.to_thread(main, ["status"])
+        assert "blue: 00:00:5e:00:01:07 moves too often between members" in capsys.readouterr().out
 
 
 async def test_what_a_load_balancer_drops_and_does_not_believe_is_a_metric(
