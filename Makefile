@@ -17,10 +17,10 @@ OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibs
 BROWSER := chromium:chromium
 
 # what tests of the hosts' kernels start in hosts; the daemons are unpacked without being installed: none starts here.
-# keepalived moves a virtual MAC from host to host (VRRP); as a service it starts only where it has a configuration
-HOST_TOOLS := dhclient:isc-dhcp-client udhcpc:udhcpc libusrsctp2 keepalived:keepalived
+# keepalived and FRR's vrrpd move a virtual MAC from host to host (VRRP); as a service it starts only where it has a configuration
+HOST_TOOLS := dhclient:isc-dhcp-client udhcpc:udhcpc libusrsctp2 libjson-c5 keepalived:keepalived
 DAEMONS    := build/daemons
-DAEMON_FILES := usr/sbin/dhcpd:isc-dhcp-server usr/sbin/dhcrelay:isc-dhcp-relay
+DAEMON_FILES := usr/sbin/dhcpd:isc-dhcp-server usr/sbin/dhcrelay:isc-dhcp-relay usr/lib/frr/vrrpd:frr 'usr/lib/*/libyang.so.*:libyang2'
 
 # what guests of labs are made of; the rest is unpacked without being installed: no daemon starts, no kernel is added
 GUEST_TOOLS := podman:podman qemu-system-x86_64:qemu-system-x86 /bin/busybox:busybox-static
@@ -106,7 +106,7 @@ host-tools:
 ONE_BY_ONE := $(BIN)/python -m pytest
 PYTEST := $(ONE_BY_ONE) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 QUICK  := -m 'not slow and not long and not chaos'
-WITH_DAEMONS := PATH="$$PATH:$(CURDIR)/$(DAEMONS)/usr/sbin"
+WITH_DAEMONS := PATH="$$PATH:$(CURDIR)/$(DAEMONS)/usr/sbin:$(CURDIR)/$(DAEMONS)/usr/lib/frr:/usr/lib/frr"
 
 test: venv deps opa-tools browser host-tools ## everything but the tests marked slow, long or chaos
 	$(WITH_DAEMONS) $(PYTEST) $(QUICK) $(OPTIONS)
@@ -121,8 +121,8 @@ test-fast: venv ## only what needs no privilege
 test-e2e: venv deps opa-tools browser host-tools ## only what needs privileges
 	$(WITH_DAEMONS) $(PYTEST) $(QUICK) $(OPTIONS) tests/e2e
 
-test-slow: venv deps opa-tools browser ## the tests marked slow but those of test-alone
-	$(PYTEST) -m 'slow and not alone and not long' $(OPTIONS)
+test-slow: venv deps opa-tools browser host-tools ## the tests marked slow but those of test-alone
+	$(WITH_DAEMONS) $(PYTEST) -m 'slow and not alone and not long' $(OPTIONS)
 
 test-alone: venv deps opa-tools ## the tests marked slow that need all processors, one by one
 	$(ONE_BY_ONE) -m 'slow and alone and not long' $(OPTIONS)

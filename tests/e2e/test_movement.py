@@ -5,9 +5,11 @@ How many pings a change costs depends on the machine: it is printed, and what mu
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from program import run_program
 MAC = "00:00:5e:00:01:07"
 IP = "10.9.2.100"
 LIMIT_S = 60.0
+CONTAINER_MAC = "02:42:0a:09:02:65"
 
 MACVLAN = f"""ip link add mv0 link blue address {MAC} type macvlan mode bridge
 sysctl -qw net.ipv6.conf.mv0.disable_ipv6=1 net.ipv4.conf.blue.arp_ignore=1; ip link set mv0 up"""
@@ -31,7 +34,7 @@ GUEST = f"""ip address flush dev blue; ip link add br0 type bridge; ip link set 
 ip link add v0 type veth peer name v1; ip link set v0 master br0 up
 ip link set v1 address 02:42:0a:09:02:64 up; ip address add {IP}/24 dev v1; ping -qc1 -W1 10.9.2.3 || true"""
 GUEST_LEAVES = "ip link del v0"
-LEFT_OVER = "for link in mv0 v0 br0 vrrp.7; do ip link del $link 2>/dev/null || true; done"
+LEFT_OVER = "for link in mv0 v0 br0 vrrp.7 frr7; do ip link del $link 2>/dev/null || true; done"
 KEEPALIVED = """global_defs {{ vrrp_version 3 }}
 vrrp_instance v {{ state BACKUP
  interface blue
@@ -42,6 +45,19 @@ vrrp_instance v {{ state BACKUP
  {option}
  virtual_ipaddress {{ {ip}/24 }} }}
 """
+
+
+FRR = """interface blue
+ vrrp 7 version 3
+ vrrp 7 priority {priority}
+ vrrp 7 advertisement-interval 100
+ vrrp 7 ip {ip}
+"""
+FRR_DEVICE = f"""ip link add frr7 link blue address {MAC} type macvlan mode bridge
+sysctl -qw net.ipv6.conf.frr7.disable_ipv6=1 net.ipv4.conf.blue.arp_ignore=1
+ip address add {IP}/24 dev frr7; ip link set frr7 up"""
+FRR_GROUP = "frrvty:x:65533:root"
+"""Its programs do not start on a machine without this group: there is one in their mount namespace alone."""
 
 
 class MovementLab:
@@ -166,9 +182,7 @@ def test_master_of_keepalived_is_reached(lab: MovementLab, option: str) -> None:
         return lab.inside(host, "keepalived", "--dont-fork", "--log-console", *files)
 
     def at(port: str) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while lab.port_of(MAC) != port or not lab.answers():
-            assert time.monotonic() < deadline, f"{MAC} is at {lab.port_of(MAC)!r}, not {port}"
+        wait_until(lambda: lab.port_of(MAC) == port and lab.answers(), f"{MAC} is not at {port}")
 
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with child(keepalived("h1", 100), **quiet):
@@ -183,6 +197,96 @@ def test_master_of_keepalived_is_reached(lab: MovementLab, option: str) -> None:
 
             lost = lab.lost(stop)
     print(f"keepalived, use_vmac {option}: lost pings of 25 when the master stops: {lost}")
+
+
+@pytest.mark.slow
+def test_master_of_frr_is_reached(lab: MovementLab) -> None:
+    require(["zebra", "vrrpd"])
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with contextlib.ExitStack() as ends:
+
+        def frr(host: str, priority: int) -> subprocess.Popen[str]:
+            """Start its VRRP on a host, with all its files in a directory of the test; return the process."""
+            place = lab.place / f"frr-{host}"
+            place.mkdir()
+            (place / "group").write_text(f"{Path('/etc/group').read_text()}{FRR_GROUP}\n")
+            (place / "zebra.conf").write_text("")
+            (place / "vrrpd.conf").write_text(FRR.format(priority=priority, ip=IP))
+            lab.run(host, FRR_DEVICE)
+            zebra, vrrpd = (Path(shutil.which(name) or "") for name in ("zebra", "vrrpd"))
+            libraries = ":".join(map(str, (vrrpd.parents[3] / "usr/lib").glob("*-linux-gnu*")))
+            libraries += "".join(
+                f":{found}" for found in (vrrpd.parents[3] / "usr/lib").glob("*-linux-gnu*/frr")
+            )
+            started = []
+            for program in (zebra, vrrpd):
+                files = (
+                    f"-f {program.name}.conf -i {program.name}.pid -z {place}/zserv.sock --vty_socket {place}"
+                )
+                script = (
+                    f"mount --bind group /etc/group; exec {program} -u root -g root -P 0 {files} --log stdout"
+                )
+                words = lab.inside(host, "sh", "-ec", f"cd {place}; {script}")
+                environment = {**os.environ, "LD_LIBRARY_PATH": libraries}
+                started.append(ends.enter_context(child(words, env=environment, **quiet)))
+                wait_until((place / "zserv.sock").exists, f"zebra is not up on {host}")
+            return started[-1]
+
+        def at(port: str) -> None:
+            wait_until(lambda: lab.port_of(MAC) == port and lab.answers(), f"{MAC} is not at {port}")
+
+        frr("h1", 100)
+        at("h1:1")
+        master = frr("h2", 200)
+        at("h2:1")
+
+        def stop() -> None:
+            master.terminate()
+            assert master.wait(LIMIT_S) == 0
+            lab.run("h2", "ip link set frr7 down")
+            at("h1:1")
+
+        lost = lab.lost(stop)
+    print(f"FRR's vrrpd: lost pings of 25 when the master stops: {lost}")
+
+
+def test_container_that_moves_to_another_host_is_followed(lab: MovementLab) -> None:
+    """A network namespace of its own with a macvlan, as container engines make it: it ends, and starts elsewhere."""
+    require(["unshare", "nsenter"])
+
+    def start(host: str, process: subprocess.Popen[str]) -> None:
+        own, first = (Path(f"/proc/{pid}/ns/net") for pid in (process.pid, os.getpid()))
+        of_host = Path("/run/netns") / lab.inside(host)[3]
+        others = {of_host.stat().st_ino, first.stat().st_ino}
+        wait_until(lambda: own.stat().st_ino not in others, "no namespace")
+        lab.run(
+            host,
+            f"ip link add mv0 link blue address {CONTAINER_MAC} type macvlan mode bridge\n"
+            f"ip link set mv0 netns {process.pid}; nsenter -t {process.pid} -n sh -ec '\n"
+            f"ip link set mv0 up; ip address add {IP}/24 dev mv0; ping -qc1 -W1 10.9.2.3 || true'",
+        )
+
+    def container(host: str) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+        return child(lab.inside(host, "unshare", "--net", "sleep", "600"))
+
+    with contextlib.ExitStack() as ends, container("h2") as second:
+        first = ends.enter_context(container("h1"))
+        start("h1", first)
+        assert lab.answers()
+
+        def move() -> None:
+            ends.close()
+            start("h2", second)
+
+        lost = lab.lost(move)
+        assert lab.port_of(CONTAINER_MAC) == "h2:1"
+    print(f"container that moves: lost pings of 25: {lost}")
+
+
+def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline, otherwise
 
 
 def test_guest_behind_a_bridge_moves_to_another_host(lab: MovementLab) -> None:

@@ -509,14 +509,13 @@ class Lab:
         }
         if self.share is not None:
             head["cluster"] = self.share.status()
-        names = self._vesw_names()
         wanted = self.model.datapath.workers
         return lab_state(
             head,
             self.world,
             self.hosts,
             self.parts,
-            vesw_names=names,
+            vesw_names=self._vesw_names(),
             workers=wanted,
             counters=counters,
             why=self._why,
