@@ -46,8 +46,6 @@ class HfiPort(EndPort, LinkPort):
         self.hfi = hfi
         self.opa_port_num = opa_port_num
         self.sm_lid: Lid = LID_NONE
-        self.first_lid = 1
-        """The lowest LID that its driver can do with."""
         self.capability_mask3 = CapabilityMask3(0)
         self.is_sm = False
         """Whether a subnet manager runs on the port (bit IsSM of its capabilities)."""

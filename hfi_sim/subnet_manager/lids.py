@@ -27,25 +27,19 @@ class LidTable:
             self._taken[n] = guid
         self._lids[guid] = Lid(lid)
 
-    def lid_of(self, guid: Guid, lmc: int, first: int = 1) -> Lid:
+    def lid_of(self, guid: Guid, lmc: int) -> Lid:
         """Return the base LID of a port, the one it had where that is still right.
 
-        Args:    first: the lowest that it can do with.
         Raises:  FabricError: none is left.
         """
         step = 1 << lmc
         self._gone.take(guid)
         lid = self._lids.get(guid)
-        if (
-            lid is not None
-            and lid >= first
-            and lid % step == 0
-            and all(self._owns(guid, n) for n in range(lid, lid + step))
-        ):
+        if lid is not None and lid % step == 0 and all(self._owns(guid, n) for n in range(lid, lid + step)):
             for n in range(lid, lid + step):
                 self._taken[n] = guid
             return lid
-        candidate = self._next_lid.get(step, step) if first == 1 else -(-first // step) * step
+        candidate = self._next_lid.get(step, step)
         while any(n in self._taken for n in range(candidate, candidate + step)):
             candidate += step
         if candidate + step > LID_MULTICAST_FIRST:
@@ -53,8 +47,7 @@ class LidTable:
         if lid is not None:
             self._taken = {n: owner for n, owner in self._taken.items() if owner != guid}
         self._taken.update(dict.fromkeys(range(candidate, candidate + step), guid))
-        if first == 1:
-            self._next_lid[step] = candidate + step
+        self._next_lid[step] = candidate + step
         self._lids[guid] = Lid(candidate)
         return Lid(candidate)
 

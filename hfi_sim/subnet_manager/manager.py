@@ -151,7 +151,7 @@ class SubnetManager:
             self._lids.lid_of(switch.node_guid, 0)
 
     def _lid_of(self, port: HfiPort) -> Lid:
-        return self._lids.lid_of(port.guid, self.routing.lmc, port.first_lid)
+        return self._lids.lid_of(port.guid, self.routing.lmc)
 
     @property
     def view(self) -> SweepView | None:

@@ -1,40 +1,50 @@
 """A port of the fabric that belongs to Linux's own hfi1: the switch's end of a cable to a virtual HFI. Sans-IO.
 
-hfi1 speaks 16B to a port whose LID 16 bits do not hold (`FIRST_LID`), and answers SMPs as they came: so all that passes
-is 16B, as on the rest of the fabric. The fabric's subnet manager sets the port up by SMPs to the SMA of hfi1
-(`hfi1_setup`).
-
+All its packets are the kernel's, 9B and 16B, SMPs among them. What hfi1's own SMA has taken of a fabric manager holds
+for the port here, too: its LID, its P_Keys, its state. The fabric's built-in subnet manager, which sets ports by calls,
+has them told to hfi1 by SMPs (`hfi1_setup`).
 Source: hfi1_get_packet_type, hfi1_get_hdr_type of hfi1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import ClassVar, Final
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.base.counters import PacketCounters
-from hfi_sim.base.port_state import PortEvent
+from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.errors import WireError
+from hfi_sim.base.port_state import PortEvent, PortState
+from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.management.sma.answers import answer
 from hfi_sim.management.sma.facts import node_of, port_num_of
+from hfi_sim.management.sma.node import AttributeRequest, SmaNode
+from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import L4_BYTE
-from hfi_sim.wire.packet import seal_packet
+from hfi_sim.wire.lrh16b import L4_BYTE, is_9b, l4_of, sc_of
+from hfi_sim.wire.mad.fm_packet import parse_mad_packet
+from hfi_sim.wire.mad.header import MadHeader, Method
+from hfi_sim.wire.mad.smp_header import Smp
+from hfi_sim.wire.packet import check_packet, seal_packet
+from hfi_sim.wire.packet_9b import bare_9b, carry_9b
 from opavnic.kernel.hfi1_setup import Hfi1Setup
 from opavnic.kernel.port import PortOfKernel
 from opavnic.kernel.wire import IDLE, LINK, NEIGHBOUR, PhysicalLink, WireKind, build_frame, parse_frame
 
-FIRST_LID: Final = 0xC000
-"""The lowest LID with which hfi1 sends nothing but 16B packets."""
 _SHORTEST: Final = 32
 _LT_AT: Final = 7
 _HEAD_FLIT: Final = 0x80
 """LT in that byte of a packet."""
 _FM_PAD: Final = 3
 """Bytes behind a MAD that hfi1 does not count in the last byte: a MAD is a multiple of 8 bytes."""
+_STATUS: Final = 0x7FFF
+OPEN_MAX: Final = 256
+"""Sets that hfi1 may have to answer; of more, the oldest are not followed."""
 
 
 class SmaMessage(IntEnum):
@@ -52,7 +62,7 @@ class Hfi1Port(PortOfKernel):
     """A port whose driver is hfi1."""
 
     L4_TYPES: ClassVar[tuple[int, ...]] = (L4.ETHERNET, L4.IB_LOCAL, L4.IB_GLOBAL)
-    HAS_PMA: ClassVar = True
+    HAS_ALL_MADS: ClassVar = True
 
     def __init__(
         self,
@@ -63,10 +73,12 @@ class Hfi1Port(PortOfKernel):
         on_link: OnLink,
         holder: str,
         clock: Clock,
+        is_set_up: bool = True,
     ) -> None:
         """Give a port to a kernel.
 
         Args:    on_link: brings the link of the fabric up, or takes it down. holder: the name under which it does.
+                 is_set_up: what the port has been set to by calls is told to hfi1; else a fabric manager does all.
                  Others, Raises: as of `PortOfKernel`.
         """
         super().__init__(port, send, attached=attached)
@@ -77,7 +89,11 @@ class Hfi1Port(PortOfKernel):
         """Whether the HFI says that its link is up."""
         self._told: bool | None = None
         """Whether the HFI was told that this end is ready."""
-        self._setup = Hfi1Setup(port, self._send_packet, self._activate, clock)
+        self._setup = Hfi1Setup(port, self._send_packet, self._arm, clock)
+        self._is_set_up = is_set_up
+        self._node = SmaNode(port, _links_are_its_own)
+        self._open: OrderedDict[tuple[int, int], AttributeRequest] = OrderedDict()
+        """Sets that hfi1 has not answered yet, by transaction id and attribute."""
         self._tell()
 
     @property
@@ -91,9 +107,17 @@ class Hfi1Port(PortOfKernel):
         self._setup.end()
         super().close()
 
+    def link_changed(self) -> None:
+        """Let the HFI know whether the link of the fabric is up, or may be."""
+        self._tell()
+
     def _changed(self, _event: PortEvent) -> None:
         self._tell()
         if self._is_up:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self._is_set_up:
             self._setup.begin()
 
     def _tell(self) -> None:
@@ -114,9 +138,14 @@ class Hfi1Port(PortOfKernel):
         self._send(build_frame(WireKind.LINK, body))
 
     def _send_packet(self, packet: bytes) -> None:
-        self._send(build_frame(WireKind.PACKET, packet))
+        self._send(self._frame_of(packet))
 
-    def _activate(self) -> None:
+    def _frame_of(self, packet: bytes) -> bytes:
+        if is_9b(packet):
+            return build_frame(WireKind.PACKET_9B, bare_9b(packet))
+        return build_frame(WireKind.PACKET, packet)
+
+    def _arm(self) -> None:
         """Tell the HFI's SMA that its neighbour is armed, which it waits for."""
         self._send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
 
@@ -126,11 +155,8 @@ class Hfi1Port(PortOfKernel):
         found = parse_frame(frame)
         if found is None or self._closed:
             return
-        if found.kind == WireKind.PACKET:
-            self._from_kernel(found.body)
-        elif found.kind == WireKind.PACKET_9B:
-            self.counters.from_kernel += 1
-            self.counters.malformed += 1
+        if found.kind in (WireKind.PACKET, WireKind.PACKET_9B):
+            self._from_kernel(found.body, is_9b=found.kind == WireKind.PACKET_9B)
         elif found.kind == WireKind.LINK and len(found.body) == LINK.size:
             self._hear_link(LINK.parse(found.body).state)
 
@@ -138,20 +164,79 @@ class Hfi1Port(PortOfKernel):
         was_up, self._is_up = self._is_up, state == PhysicalLink.LINK_UP
         if self._is_up:
             self._on_link(True)
-            self._setup.begin()
+            self._begin()
         elif was_up or state == PhysicalLink.OFFLINE:
             self._setup.end()
+            self._open.clear()
             if self._told:
                 self._on_link(False)
 
-    def _from_kernel(self, body: bytes) -> None:
+    # --- packets -------------------------------------------------------------------------------------------
+
+    def _from_kernel(self, body: bytes, *, is_9b: bool) -> None:
         self.counters.from_kernel += 1
-        if len(body) < _SHORTEST or len(body) % 8:
+        packet = self._of_9b(body) if is_9b else self._of_16b(body)
+        if packet is None:
             self.counters.malformed += 1
-            return
+        elif not self._setup.take(packet):
+            if sc_of(packet) == SC_MANAGEMENT:
+                self._follow(packet)
+            self._leaves(packet)
+
+    def _of_16b(self, body: bytes) -> bytes | None:
+        """Return a 16B packet as links carry it; None: it is none."""
+        if len(body) < _SHORTEST or len(body) % 8:
+            return None
         pad = _FM_PAD if body[L4_BYTE] == L4.FM else 0
         whole = bytearray(body[: len(body) - TRAILER_SIZE - pad])
         whole[_LT_AT] |= _HEAD_FLIT  # which hfi1 leaves to its hardware
-        packet = seal_packet(bytes(whole), self._port.icrc)
-        if not self._setup.take(packet):
-            self._leaves(packet)
+        return seal_packet(bytes(whole), self._port.icrc)
+
+    def _of_9b(self, body: bytes) -> bytes | None:
+        try:
+            packet = carry_9b(body, self._port.icrc)
+        except WireError:
+            return None
+        return None if check_packet(packet, None) else packet
+
+    # --- subnet management ---------------------------------------------------------------------------------
+
+    def _mad_to_kernel(self, packet: bytes) -> Drop | None:
+        if sc_of(packet) == SC_MANAGEMENT and (found := _smp_of(packet)) is not None:
+            header, smp = found
+            if header.method == Method.SET:
+                asked = AttributeRequest(
+                    header.attr_id, header.attr_mod, True, bytes(smp.data), self._port.opa_port_num
+                )
+                self._open[header.tid, header.attr_id] = asked
+                if len(self._open) > OPEN_MAX:
+                    self._open.popitem(last=False)
+        return super()._mad_to_kernel(packet)
+
+    def _follow(self, packet: bytes) -> None:
+        """Let the port be set as hfi1 was, if this is the answer to a Set that it has taken."""
+        found = _smp_of(packet)
+        if found is None or found[0].method != Method.GET_RESP:
+            return
+        header = found[0]
+        asked = self._open.pop((header.tid, header.attr_id), None)
+        if asked is None or header.status & _STATUS:
+            return
+        answer(self._node, asked)
+        if self._port.state is PortState.ARMED:
+            self._arm()
+
+
+def _smp_of(packet: bytes) -> tuple[MadHeader, Smp] | None:
+    """Return an SMP that a packet on SC15 holds, or None."""
+    if l4_of(packet) != L4.FM:
+        return None
+    try:
+        _, mad = parse_mad_packet(packet)
+        return MadHeader.parse(mad), Smp(mad)
+    except WireError:
+        return None
+
+
+def _links_are_its_own(_links: Iterable[Link], _up: bool, _by: str) -> None:
+    """Take no link down or up: hfi1 does that itself, and says so."""

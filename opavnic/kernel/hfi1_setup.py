@@ -15,16 +15,23 @@ from typing import Final
 
 from hfi_sim.base.clock import Clock, TimerHandle
 from hfi_sim.base.errors import WireError
+from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT
+from hfi_sim.base.types import (
+    LID_PERMISSIVE,
+    PKEY_FULL_MANAGEMENT,
+    PKEY_FULL_MEMBER,
+    PKEY_LIMITED_MANAGEMENT,
+    SC_MANAGEMENT,
+    Pkey,
+)
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, l4_of, sc_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
-from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
+from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_mad_packet
 from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method
 from hfi_sim.wire.mad.smp_header import DirectedHeader
-from hfi_sim.wire.packet import strip
 from hfi_sim.wire.sma.port_info import PortInfo
 from hfi_sim.wire.sma.tables import PKEYS_PER_BLOCK, BufferControl, PartitionTable, ScToSl, SlToSc
 
@@ -40,6 +47,9 @@ _REPEAT_S: Final = 0.1
 _TRIES: Final = 100
 """So often before an SMA is called silent; it is then asked less often."""
 _AGAIN_S: Final = 1.0
+_TIDS: Final = 0x6F70617600000000
+"""Its transaction ids follow, which no fabric manager's have."""
+_TID_SPACE: Final = 32
 _LINK_IS_UP: Final = (PortState.INIT, PortState.ARMED, PortState.ACTIVE)
 _DATA_VLS: Final = 8
 _DEDICATED, _SHARED, _OVERALL = 64, 0x200, 0x400
@@ -62,7 +72,7 @@ class Hfi1Setup:
         self._activate = activate
         self._clock = clock
         self._dialogue: Dialogue | None = None
-        self._tid = 0
+        self._tid = _TIDS
         self._tries = 0
         self._timer: TimerHandle | None = None
         self._refused: set[int] = set()
@@ -101,11 +111,12 @@ class Hfi1Setup:
         if l4_of(packet) != L4.FM or sc_of(packet) != SC_MANAGEMENT or dlid_of(packet) != LID_PERMISSIVE:
             return False
         try:
-            _, mad = parse_fm_payload(strip(packet))
+            _, mad = parse_mad_packet(packet)
             header = MadHeader.parse(mad)
         except WireError:
             return False
-        if header.method != Method.GET_RESP or header.mgmt_class != MadClass.SUBN_DIRECTED:
+        is_answer = header.method == Method.GET_RESP and header.mgmt_class == MadClass.SUBN_DIRECTED
+        if not is_answer or header.tid >> _TID_SPACE != _TIDS >> _TID_SPACE:
             return False
         if self._dialogue is None or header.tid != self._tid:
             return True
@@ -156,8 +167,7 @@ class Hfi1Setup:
             return False
         info = replace(info, lid=port.lid, lmc=port.lmc, master_sm_lid=port.sm_lid, state=0, physical_state=0)
         yield Method.SET, SubnetAttrId.PORT_INFO, _ONE, info.build()
-        pkeys = tuple(port.pkeys.entries)[:PKEYS_PER_BLOCK]
-        table = PartitionTable(pkeys=pkeys + (0,) * (PKEYS_PER_BLOCK - len(pkeys)))
+        table = PartitionTable(pkeys=in_their_places(port.pkeys))
         yield Method.SET, SubnetAttrId.PARTITION_TABLE, _BLOCK, table.build()
         yield Method.SET, SubnetAttrId.SL_TO_SC, 0, SlToSc(scs=tuple(port.settings.sl_to_sc)).build()
         yield Method.SET, SubnetAttrId.SC_TO_SL, 0, ScToSl(sls=tuple(port.settings.sc_to_sl)).build()
@@ -176,3 +186,15 @@ class Hfi1Setup:
             yield Method.SET, SubnetAttrId.PORT_INFO, _ONE, replace(info, state=PortState.ACTIVE).build()
             data = yield Method.GET, SubnetAttrId.PORT_INFO, _ONE, b""
         return PortInfo.parse(data[: PortInfo.SIZE]).state == PortState.ACTIVE
+
+
+def in_their_places(pkeys: PkeyTable) -> tuple[int, ...]:
+    """Return the P_Keys of a block of the partition table: a partition of data, those of management, the rest.
+
+    IPoIB's interface is in the first, and hfi1 sends its own SMPs with the second.
+    Source: hfi1, `add_full_mgmt_pkey`; opa-fm, which gives ports the same order.
+    """
+    data = [pkey for pkey in pkeys.entries if pkey and pkey | PKEY_FULL_MEMBER != PKEY_FULL_MANAGEMENT]
+    full = PKEY_FULL_MANAGEMENT if pkeys.may_send(PKEY_FULL_MANAGEMENT) else 0
+    table = (*(data[:1] or [Pkey(0)]), PKEY_LIMITED_MANAGEMENT, full, *data[1:])[:PKEYS_PER_BLOCK]
+    return table + (0,) * (PKEYS_PER_BLOCK - len(table))

@@ -1,7 +1,7 @@
 """A port of the fabric that belongs to a kernel: its VNICs and queue pair 1 are the kernel's. Sans-IO.
 
-Subnet management (queue pair 0) and performance management stay with the port: with hfi1, too, they are the
-device's affair.
+Below opa_vnic, subnet management (queue pair 0) and performance management stay with the port: they are hfi1's affair,
+and it has them where it is the driver.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class KernelCounters:
     refused: int = 0
     """Of the kernel's, those that the port did not let out; the port counts why."""
     malformed: int = 0
-    """Of the kernel's, those that are no 16B packets."""
+    """Of the kernel's, those that are no packets."""
 
 
 class _Unread(NamedTuple):
@@ -66,8 +66,8 @@ class PortOfKernel:
     """One port, from its handing over until `close`: packets of some L4 types and of queue pair 1 are the kernel's."""
 
     L4_TYPES: ClassVar[tuple[int, ...]] = (L4.ETHERNET,)
-    HAS_PMA: ClassVar = False
-    """Whether performance management is the kernel's, too."""
+    HAS_ALL_MADS: ClassVar = False
+    """Whether subnet and performance management are the kernel's, too."""
 
     def __init__(
         self,
@@ -93,7 +93,8 @@ class PortOfKernel:
         self._closed = False
         for l4 in self.L4_TYPES:
             port.register_l4(l4, self._to_kernel)
-        port.mad.give_gsi_to(self._mad_to_kernel, with_pma=self.HAS_PMA)
+        every = self.HAS_ALL_MADS
+        port.mad.give_gsi_to(self._mad_to_kernel, with_pma=every, with_smps=every)
         self._leave = port.subscribe(self._changed)
 
     def close(self) -> None:
@@ -130,7 +131,7 @@ class PortOfKernel:
 
     def go_on(self) -> None:
         """Give the kernel what has waited, while it has room."""
-        while self._waiting and self._send(build_frame(WireKind.PACKET, self._waiting[0].packet)):
+        while self._waiting and self._send(self._frame_of(self._waiting[0].packet)):
             self._leave_queue(None)
 
     def _leave_queue(self, drop: Drop | None) -> None:
@@ -141,6 +142,10 @@ class PortOfKernel:
             self._port.release(token)
 
     # --- to the kernel -------------------------------------------------------------------------------------
+
+    def _frame_of(self, packet: bytes) -> bytes:
+        """Return what the kernel gets of a packet."""
+        return build_frame(WireKind.PACKET, packet)
 
     def traffic(self, vesw_id: int) -> tuple[PacketCounters, PacketCounters]:
         """Return the counters of the packets of one virtual switch, from and to the kernel; 0: of MADs."""
@@ -166,7 +171,7 @@ class PortOfKernel:
         counters.in_bytes += len(packet)
         self.counters.to_kernel += 1
         self.go_on()
-        if not self._waiting and self._send(build_frame(WireKind.PACKET, packet)):
+        if not self._waiting and self._send(self._frame_of(packet)):
             _count_out(counters, packet, None)
         elif token is None and len(self._waiting) >= BACKLOG:
             counters.drop(when_behind)

@@ -7,14 +7,18 @@ import os
 import shutil
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from e2e.conftest import Program
+from e2e.managed_lab import ManagedLab, require_fabric_manager
 from e2e.test_kernel_host import KernelLab
+from hfi_sim.wire.captures import DLT_ERF, read_capture
 from opavnic.kernel.cache import MODULES, KernelError, find_kernel
 from opavnic.kernel.drivers import HFI1
 
@@ -59,8 +63,8 @@ def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
     for host in ("k1", "k2"):
         _until(lab, "4: ACTIVE\n", host)
         lids[host] = int(lab.inside(host, "cat", f"{PORT}/lid"), 0)
-    assert sorted(lids.values()) == [0xC000, 0xC001], "with these, hfi1 sends 16B packets alone"
-    assert lab.inside("k2", "cat", f"{PORT}/pkeys/0") == "0x7fff\n"
+    assert all(0 < lid < 0xC000 for lid in lids.values()), "with these, hfi1 sends 9B packets"
+    assert lab.inside("k2", "cat", f"{PORT}/pkeys/0", f"{PORT}/pkeys/1") == "0x8001\n0x7fff\n"
     if shutil.which("opareport"):
         report = lab.inside("k1", "opareport", "-o", "nodes")
         assert "5 Connected FIs in Fabric" in report, (
@@ -75,6 +79,70 @@ def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
     lab.ok("check")
     assert lab.status()["balance"] == {}
     lab.ok("down", lab.name)
+
+
+def _bring_up_ipoib(lab: KernelLab) -> None:
+    for number, host in enumerate(("k1", "k2"), 1):
+        _until(lab, "4: ACTIVE\n", host)
+        lab.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
+
+
+def test_ipoib_and_verbs_of_two_hfi1_cross_a_switch_as_9b_packets(opavnic: Program, tmp_path: Path) -> None:
+    programs = ("ping", "ip", "ibv_ud_pingpong", "ibv_rc_pingpong")
+    if missing := [program for program in programs if shutil.which(program) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    lab = KernelLab(opavnic, tmp_path, LAB)
+    _bring_up_ipoib(lab)
+    file = tmp_path / "k1.pcapng"
+    with ThreadPoolExecutor() as threads:
+        capture = threads.submit(lab.opavnic, "capture", "on", "k1", "-c", "40", "-w", str(file))
+        assert " 0% packet loss" in lab.inside("k1", "ping", "-q", "-c", "3", "-w", "30", "10.1.1.2")
+        for program in ("ibv_ud_pingpong", "ibv_rc_pingpong"):
+            words = (program, "-e", "-d", "hfi1_0", "-n", "100")
+            server = threads.submit(lab.inside, "k2", *words)
+            lab.inside("k1", "sh", "-c", f"until {' '.join(words)} 10.1.1.2; do sleep 0.1; done")
+            assert "100 iters in" in server.result()
+        while not capture.done():
+            lab.inside("k1", "ping", "-q", "-c", "10", "-i", "0.05", "10.1.1.2")
+        assert capture.result().returncode == 0
+    forms = Counter(packet.link_type for packet in read_capture(file.read_bytes()))
+    assert forms == {DLT_ERF: 40}, "9B packets, as Wireshark reads them"
+    for host in ("k1", "k2"):
+        assert "WARNING: " not in lab.inside(host, "dmesg").replace("WARNING: CPU: 0 PID: 1 at", "")
+    assert lab.kernel()["malformed"] == lab.kernel()["refused"] == 0
+    lab.ok("check")
+    assert lab.status()["balance"] == {}
+    lab.ok("down", lab.name)
+
+
+EXTERNAL: Final = """name: {name}
+hosts: {{h1: {{may_manage: true}}, h2: {{}}, k1: {{kernel: hfi1}}, k2: {{kernel: hfi1}}}}
+vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}}]
+subnet_manager: external
+"""
+
+
+def test_opafmd_on_a_simulated_hfi_manages_two_hfi1_beside_vnics(opavnic: Program, tmp_path: Path) -> None:
+    require_fabric_manager()
+    lab = ManagedLab(opavnic, tmp_path, EXTERNAL)
+
+    def inside(host: str, *command: str) -> str:
+        return lab.run("exec", host, "--", *command)
+
+    with lab.fabric_manager("h1"):
+        for number, host in enumerate(("k1", "k2"), 1):
+            lab.wait("ACTIVE", lambda host=host: inside(host, "cat", f"{PORT}/state") == "4: ACTIVE\n")
+            inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
+        lab.wait(
+            "ping", lambda: lab.opavnic("exec", "k1", "--", "ping", "-c1", "-W1", "10.1.1.2").returncode == 0
+        )
+        lab.wait("VNICs", lambda: lab.pings("10.9.2.2"))
+        lab.run("fault", "add", "link-down on k1")
+        lab.wait("DOWN", lambda: inside("k1", "cat", f"{PORT}/state") == "1: DOWN\n")
+        lab.run("fault", "clear")
+        lab.wait("ACTIVE again", lambda: inside("k1", "cat", f"{PORT}/state") == "4: ACTIVE\n")
+    assert lab.status()["balance"] == {}
+    lab.run("down", lab.name)
 
 
 def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ class MadStack:
         self._take_gsi: Callable[[bytes], Drop | None] | None = None
         self._gives_pma = False
         self._gives_smps = False
+        self._peers_of_9b: set[int] = set()
+        """LIDs, of 16 bits, whose last MAD to queue pair 1 came as a 9B packet: what goes to them does likewise."""
         self.sent = 0
         """MADs sent, retries included."""
         self.counters = PacketCounters()
@@ -175,14 +177,13 @@ class MadStack:
         sl: int = 0,
         dest_qp: int = QP_GSI,
         pkey: int | None = None,
-        is_9b: bool = False,
     ) -> Drop | None:
         """Send one MAD and expect nothing (a trap, a response); return why it did not leave, or None.
 
         Args:  mad: at most 2048 bytes; sl: service level, 0-31, of which the port has the service channel;
-               pkey: the port's management P_Key unless given. is_9b: as a 9B packet, which its LIDs fit.
+               pkey: the port's management P_Key unless given.
         """
-        return self._transmit(self._packet(_Where(dlid, sl, dest_qp, pkey, is_9b), mad))
+        return self._transmit(self._packet(_Where(dlid, sl, dest_qp, pkey), mad))
 
     def submit(
         self,
@@ -270,6 +271,7 @@ class MadStack:
         port = self._port
         slid = port.lid
         dlid, sl, dest_qp, asked_pkey, is_9b = where
+        is_9b = is_9b or (dest_qp == QP_GSI and dlid in self._peers_of_9b)
         pkey = port.pkeys.management if asked_pkey is None else asked_pkey
         sc = SC_MANAGEMENT if dest_qp == QP_SMI else port.settings.sc_of(sl)
         if sc is None:
@@ -354,6 +356,8 @@ class MadStack:
             return Drop.MAD_MALFORMED
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
+        if fm.dest_qp == QP_GSI:
+            (self._peers_of_9b.add if is_9b(packet) else self._peers_of_9b.discard)(slid_of(packet))
         is_given = self._gives_pma or header.mgmt_class != MadClass.PERFORMANCE
         if fm.dest_qp == QP_SMI:
             is_given = self._gives_smps

@@ -1,6 +1,9 @@
 """Multicast groups by their MGIDs: ports join, the first makes the group, the last that leaves ends it.
 
-Source: the InfiniBand architecture, 15.2.5.17 (MCMemberRecord); opa-fm, sa_McMemberRecord.c.
+The broadcast group of IPoIB is made for the first port of its partition that joins it: IPoIB does not make it itself.
+
+Source: the InfiniBand architecture, 15.2.5.17 (MCMemberRecord); opa-fm, sa_McMemberRecord.c. Of the broadcast group:
+RFC 4391, 4 and 5; the MulticastGroup of opafm.xml, which opa-fm makes when it begins (MTU 2048, Q_Key 0).
 Differs: every port sees all members. No port can join a group that the Ethernet Manager has made here.
 """
 
@@ -31,6 +34,10 @@ _NEEDED_TO_CREATE: Final = ("pkey", "q_key", "sl", "traffic_class")
 _MUST_AGREE: Final = ("pkey", "q_key", "sl", "traffic_class")
 _RECEIVES: Final = JOIN_FULL | JOIN_NON_MEMBER
 _ANY_MGID: Final = bytes.fromhex("ff12a01bfe80000000000000")
+_IPV4_SIGNATURE: Final = bytes.fromhex("401b")
+_PARTITION: Final = slice(4, 6)
+"""Where the P_Key stands in an MGID of IPoIB."""
+_EVERYBODY: Final = bytes(6) + b"\xff" * 4
 Announce = Callable[[TrapNumber, bytes], None]
 """Tells subscribers of a trap about a GID."""
 _Record = McMemberRecord | IbMcMemberRecord
@@ -176,7 +183,10 @@ class Membership:
         if asked.join_state == JOIN_SEND_ONLY:
             raise SaRefusedError(SaStatus.INVALID)
         if not has.issuperset(_NEEDED_TO_CREATE):
-            raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+            if not _is_broadcast(asked.mgid) or "pkey" not in has:
+                raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+            if asked.mgid[_PARTITION] != asked.pkey.to_bytes(2):
+                raise SaRefusedError(SaStatus.INVALID)
         if not asked.pkey & 0x7FFF or not port.pkeys.admits(asked.pkey):
             raise SaRefusedError(SaStatus.INVALID)
         mtu: int | None = int(MtuCode.MTU_2048)
@@ -217,6 +227,11 @@ class Membership:
             self._groups.delete(group.mlid)
             del self._by_mgid[group.mgid]
             self._announce(TrapNumber.GROUP_DELETED, group.mgid)
+
+
+def _is_broadcast(mgid: bytes) -> bool:
+    """Return whether an MGID is that of IPoIB's IPv4 broadcast: ff1S:401b:PKEY::ffff:ffff, of any scope S."""
+    return mgid[0] == 0xFF and mgid[1] >> 4 == 1 and mgid[2:4] == _IPV4_SIGNATURE and mgid[6:] == _EVERYBODY
 
 
 def _qualities_of(group: Announced, rate: int) -> _Qualities:

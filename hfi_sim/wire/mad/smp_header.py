@@ -93,16 +93,21 @@ class Smp:
     __slots__ = ("_places", "base_version", "mad", "mgmt_class")
 
     def __init__(self, mad: bytes | bytearray | memoryview) -> None:
-        """Take a MAD of a class of subnet management.
+        """Take a MAD of a class of subnet management. One of base version 0x80 may travel without zeros at its end.
 
-        Raises:  WireError: shorter than its base version has it.
+        Raises:  WireError: shorter than its headers, or, of base version 1, than such a MAD.
+        Source:  hfi1, whose SMPs are as long as their attributes.
         """
-        size = MAD_SIZE_IB if mad[0] == BASE_VERSION_IB else MAD_SIZE
-        if len(mad) < size:
+        is_ib = mad[0] == BASE_VERSION_IB
+        headers = _DATA_DIRECTED if mad[1] == MadClass.SUBN_DIRECTED else _DATA_LID
+        least = MAD_SIZE_IB if is_ib else headers
+        if len(mad) < least:
             raise WireError(
-                "smp", len(mad), f"{len(mad)} bytes, an SMP of base version {mad[0]:#04x} has {size}"
+                "smp", len(mad), f"{len(mad)} bytes, an SMP of base version {mad[0]:#04x} has {least}"
             )
+        size = MAD_SIZE_IB if is_ib else MAD_SIZE
         self.mad = bytearray(mad[:size])
+        self.mad += bytes(size - len(self.mad))
         self.base_version = mad[0]
         self.mgmt_class = mad[1]
         self._places = _IB if mad[0] == BASE_VERSION_IB else _OPA

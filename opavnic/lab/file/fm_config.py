@@ -18,6 +18,7 @@ from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from hfi_sim.wire.sma.port_info import MTU_BYTES
 from opavnic.base.errors import OpavnicError
+from opavnic.kernel.drivers import HFI1
 from opavnic.lab.file.model import LabModel
 
 DEFAULT_PKEY: Final = 0x8001
@@ -88,7 +89,10 @@ def opafm_xml(model: LabModel) -> str:
     _add_fabrics(SubElement(common, "VirtualFabrics"), fabrics)
     _fill(SubElement(common, "Shared"), Priority=0, LogLevel=2, SslSecurityEnable=0)
     # 3 pings of 2 seconds: a standby takes over sooner than by default
-    _fill(SubElement(common, "Sm"), Start=1, MasterPingInterval=2, MasterPingMaxFail=3, SweepInterval=300)
+    manager = SubElement(common, "Sm")
+    _fill(manager, Start=1, MasterPingInterval=2, MasterPingMaxFail=3, SweepInterval=300)
+    if any(host.kernel is not None and host.kernel.linux_driver is HFI1 for host in model.hosts.values()):
+        _add_ipoib(SubElement(manager, "Multicast"))
     _fill(SubElement(common, "Fe"), Start=0)
     manager = SubElement(common, "Pm")
     _fill(manager, Start=1)
@@ -125,6 +129,17 @@ def _add_applications(parent: Element, fabrics: list[VirtualFabric]) -> None:
     for fabric in fabrics:
         masked = f"0xff150000{fabric.pkey:04x}0000:0*{_GID_MASK}"
         _fill(SubElement(parent, "Application"), Name=fabric.application, MGIDMasked=masked)
+
+
+def _add_ipoib(parent: Element) -> None:
+    """Let the groups be made that IPoIB joins, but does not make: in the default partition, as opafm.xml has them."""
+    group = SubElement(parent, "MulticastGroup")
+    _fill(group, Create=1, VirtualFabric="Default")
+    for low in ("00000000ffffffff", "0000000000000001", "0000000000000002", "0000000000000016"):
+        SubElement(group, "MGID").text = f"0xff12401b{DEFAULT_PKEY:04x}0000:0x{low}"
+    for low in ("0000000000000001", "0000000000000002", "0000000000000016"):
+        SubElement(group, "MGID").text = f"0xff12601b{DEFAULT_PKEY:04x}0000:0x{low}"
+    _fill(group, MTU=2048, Rate="25g", QKey="0x0", TClass="0x0")
 
 
 def _add_groups(parent: Element) -> None:

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.fabric import Fabric, FabricNotice
 from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkState
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.kernel.cache import BuiltKernel, KernelError
 from opavnic.kernel.drivers import OPA_VNIC, LinuxDriver
-from opavnic.kernel.hfi1_port import FIRST_LID, Hfi1Port
+from opavnic.kernel.hfi1_port import Hfi1Port
 from opavnic.kernel.messages import AgentMessage, AgentVerb
 from opavnic.kernel.netdev import KernelInterfaces, KernelLinks, KernelNetdev, KernelVnic
 from opavnic.kernel.port import KernelPort, PortOfKernel
@@ -105,8 +105,8 @@ def _set_up(netdev: KernelNetdev, interface: Interface) -> None:
 class KernelDriver:
     """The driver of a port that a kernel has: a `HostDriver`. Its crash is the end of the kernel's process."""
 
-    def __init__(self, host: KernelHost, port: HfiPort, fabric: Fabric) -> None:
-        """Prepare; `start` boots the kernel."""
+    def __init__(self, host: KernelHost, port: HfiPort, fabric: Fabric, *, is_set_up: bool = True) -> None:
+        """Prepare; `start` boots the kernel. Args:  is_set_up: as of `Hfi1Port`."""
         self.port = port
         self.adapters: dict[VportNum, KernelVnic] = {}
         self.vports_made: set[VportNum] = set()
@@ -114,6 +114,7 @@ class KernelDriver:
         """None while no kernel runs."""
         self._host = host
         self._fabric = fabric
+        self._is_set_up = is_set_up
         self._names = ""
         """What /etc/hosts is to say on the host."""
         self._interfaces: KernelInterfaces | None = None
@@ -129,8 +130,14 @@ class KernelDriver:
         """Set when something of its VNICs has changed."""
         host.driver = self
         if host.linux_driver is not OPA_VNIC:
-            port.first_lid = FIRST_LID
             self._set_link(False)
+        self._leave_fabric = fabric.on_change(self._fabric_changed)
+
+    def _fabric_changed(self, notice: FabricNotice) -> None:
+        port = None if self.run is None else self.run.port
+        link = self.port.link
+        if isinstance(port, Hfi1Port) and link is not None and notice.name == link.name:
+            port.link_changed()
 
     # --- what a world needs --------------------------------------------------------------------------------
 
@@ -169,6 +176,8 @@ class KernelDriver:
 
     def close(self) -> None:
         """End the kernel's process, for good. May be called twice."""
+        if not self._closed:
+            self._leave_fabric()
         self._closed = True
         if self.run is not None:
             self._forget()
@@ -237,6 +246,7 @@ class KernelDriver:
             on_link=self._set_link,
             holder=self._holder,
             clock=asyncio.get_running_loop(),
+            is_set_up=self._is_set_up,
         )
 
     @property

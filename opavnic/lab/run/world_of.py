@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.precise_loop import timer_resolution_s as resolution_of
+from hfi_sim.base.types import PKEY_DEFAULT
 from hfi_sim.subnet_manager import Routing
 from hfi_sim.wire.icrc import Icrc
 from opavnic.datapath.selection import choose_workers
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
+from opavnic.kernel.drivers import HFI1
 from opavnic.lab.file.fabric_model import ALLOW
 from opavnic.lab.file.model import LabModel, names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
@@ -102,16 +104,20 @@ def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
                 world.allow_management(port, name in managing)
 
 
+def _partitions(model: LabModel, host: str, port: str) -> list[int]:
+    """Return the partitions of a port: those of its virtual switches; of hfi1, for IPoIB and verbs, the default one."""
+    kernel = model.hosts[host].kernel
+    first = [PKEY_DEFAULT] if kernel is not None and kernel.linux_driver is HFI1 else []
+    return [*first, *(vesw.pkey for vesw, member in model.vnics[host] if member.name == port)]
+
+
 def _administer(world: World, model: LabModel, share: Share | None) -> None:
     """Tell the subnet manager the partitions, and let it begin."""
     manager = world.subnet_manager
     for name in model.hosts:
-        pkeys: dict[str, list[int]] = {}
-        for vesw, member in model.vnics[name]:
-            pkeys.setdefault(member.name, []).append(vesw.pkey)
         for port in world.hosts[name].ports:
-            if port.name in pkeys:
-                world.set_pkeys(port, pkeys[port.name])
+            if pkeys := _partitions(model, name, port.name):
+                world.set_pkeys(port, pkeys)
     managing = model.managing_hosts
     for name in model.hosts:
         for port in world.hosts[name].ports:
@@ -135,7 +141,8 @@ def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash:
     backend.speed = world.speed_of(backend.name)
     backend.ports = world.hosts[backend.name].ports
     if isinstance(backend, KernelHost):
-        driver = KernelDriver(backend, world.hosts[backend.name].port, world.fabric)
+        is_set_up = world.managed_by != "external"
+        driver = KernelDriver(backend, world.hosts[backend.name].port, world.fabric, is_set_up=is_set_up)
         unloaded = partial(backend.forget_netdevs, driver.port.name)
         world.add_driver(backend.name, driver, can_crash=can_crash, unloaded=unloaded)
         return
@@ -161,9 +168,7 @@ def let_manage(world: World, model: LabModel, hosts: Iterable[str]) -> None:
             if world.managed_by == "external":
                 world.allow_management(port, manages_it)
             elif world.managed_by == "builtin":
-                world.set_pkeys(
-                    port, [vesw.pkey for vesw, member in model.vnics[name] if member.name == port.name]
-                )
+                world.set_pkeys(port, _partitions(model, name, port.name))
                 world.subnet_manager.set_management(port, manages_it)
 
 

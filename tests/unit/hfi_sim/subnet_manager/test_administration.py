@@ -348,6 +348,33 @@ def test_a_join_has_to_fit_the_group(subnet: Subnet) -> None:
     assert subnet.ask(request).header.status == SaStatus.INSUFFICIENT_COMPONENTS
 
 
+def test_the_broadcast_group_of_ipoib_is_made_for_the_first_that_joins(subnet: Subnet) -> None:
+    broadcast = bytes.fromhex("ff12401b8002") + bytes(6) + b"\xff" * 4
+
+    def join(port: HfiPort, mgid: bytes = broadcast, pkey: int = 0x8002, state: int = 1) -> SaMessage:
+        """Join as IPoIB does, which says nothing of what the group is to be like."""
+        record = IbMcMemberRecord(mgid=mgid, port_gid=gid_of(port.guid), join_state=state, pkey=pkey)
+        mask = IbMcMemberRecord.mask("mgid", "port_gid", "pkey", "join_state")
+        return subnet.ask(SaMessage.request(Method.SET, SaAttrId.MC_MEMBER_RECORD, record, mask=mask), port)
+
+    made = join(subnet.h1)
+    assert made.header.status == 0
+    group = made.one(IbMcMemberRecord)
+    assert (group.pkey, group.q_key, group.mtu, group.sl) == (0x8002, 0, MtuCode.MTU_2048, 0)
+    assert 0xC000 < group.mlid < 0xFFFF
+    assert group.rate
+    again = join(subnet.h2)
+    assert (again.header.status, again.one(IbMcMemberRecord).mlid) == (0, group.mlid)
+    other = broadcast[:4] + b"\x80\x09" + broadcast[6:]
+    assert join(subnet.h1, other).header.status == SaStatus.INVALID, "the P_Key is not that of the MGID"
+    assert join(subnet.h1, other, 0x8009).header.status == SaStatus.INVALID, "h1 is not in that partition"
+    assert join(subnet.h1, other, 0x8009, 4).header.status == SaStatus.INVALID, "a sender makes no group"
+    some = broadcast[:12] + b"\0\0\0\x01"
+    assert join(subnet.h1, some).header.status == SaStatus.INSUFFICIENT_COMPONENTS, (
+        "others say what they want"
+    )
+
+
 def test_a_limited_member_joins_for_nobody_else(subnet: Subnet) -> None:
     def join_h2_from(port: HfiPort) -> int:
         record = McMemberRecord(mgid=MGID, port_gid=gid_of(subnet.h2.guid), join_state=1, pkey=0x8002)

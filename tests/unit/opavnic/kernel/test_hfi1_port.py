@@ -18,9 +18,10 @@ from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.mad.smp_header import DirectedHeader
 from hfi_sim.wire.packet import build_packet, strip
+from hfi_sim.wire.packet_9b import bare_9b, build_mad_9b, carry_9b
 from hfi_sim.wire.sma.port_info import PortInfo
 from hfi_sim.wire.sma.tables import PartitionTable
-from opavnic.kernel.hfi1_port import FIRST_LID, Hfi1Port, SmaMessage
+from opavnic.kernel.hfi1_port import OPEN_MAX, Hfi1Port, SmaMessage
 from opavnic.kernel.wire import IDLE, LINK, PhysicalLink, WireKind, build_frame, parse_frame
 from opavnic.world.world import World
 
@@ -38,11 +39,10 @@ def of_hfi1(packet: bytes) -> bytes:
 class Given:
     """A host whose port belongs to hfi1."""
 
-    def __init__(self) -> None:
-        self.world = World(single_switch(1))
+    def __init__(self, *, is_set_up: bool = True) -> None:
+        self.world = World(single_switch(1), subnet_manager="builtin")
         (host,) = self.world.hosts.values()
         self.port, self.em = host.port, self.world.em_port
-        self.port.first_lid = FIRST_LID
         self.frames: list[tuple[int, bytes]] = []
         self.attributes: dict[int, bytes] = {SubnetAttrId.PORT_INFO: PortInfo(state=PortState.INIT).build()}
         self.sets: list[tuple[str, int]] = []
@@ -50,7 +50,12 @@ class Given:
         self.status = 0
         self._set_link(False)
         self.kernel = Hfi1Port(
-            self.port, self._take, on_link=self._on_link, holder=HOLDER, clock=self.world.clock
+            self.port,
+            self._take,
+            on_link=self._on_link,
+            holder=HOLDER,
+            clock=self.world.clock,
+            is_set_up=is_set_up,
         )
 
     def _set_link(self, up: bool, by: str = HOLDER) -> None:
@@ -115,7 +120,9 @@ def test_the_manager_tells_hfi1_by_smps_what_it_has_set() -> None:
         PortState.ACTIVE,
     ]
     info = PortInfo.parse(given.attributes[SubnetAttrId.PORT_INFO][: PortInfo.SIZE])
-    assert info.lid == given.port.lid >= FIRST_LID
+    assert info.lid == given.port.lid > 0
+    table = PartitionTable.parse(given.attributes[SubnetAttrId.PARTITION_TABLE][: PartitionTable.SIZE])
+    assert table.pkeys[:3] == (0, 0x7FFF, 0), "hfi1 finds the P_Key of its SMPs in the second place"
     assert info.master_sm_lid == given.em.lid
     assert (WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)) in given.frames
 
@@ -201,16 +208,110 @@ def test_packets_of_hfi1_leave_sealed_and_those_for_it_arrive_whole() -> None:
     assert [body for kind, body in given.frames if kind == WireKind.PACKET] == packets
 
 
-def test_what_is_no_16b_packet_is_counted() -> None:
+def of_9b(given: Given, mad: bytes, dlid: int, *, qp: int = 1, sc: int = 0, pkey: int = 0x7FFF) -> bytes:
+    """Return a 9B packet of hfi1 with a MAD, and room for an ICRC."""
+    lids = (0xFFFF, 0xFFFF) if dlid == LID_PERMISSIVE else (given.port.lid, dlid)
+    icrc = given.world.fabric.icrc
+    return bare_9b(build_mad_9b(lids, sc, 0, pkey, (qp, qp), mad, icrc))[:-4] + bytes(4)
+
+
+def test_9b_packets_pass_both_ways_and_mads_are_answered_as_they_came() -> None:
     given = Given()
-    for frame in (
-        build_frame(WireKind.PACKET_9B, bytes(64)),
-        build_frame(WireKind.PACKET, bytes(17)),
-        b"",
-        b"\x25abc",
-    ):
+    given.say(PhysicalLink.LINK_UP)
+    given.answer()
+    given.frames.clear()
+    mad = MadHeader(
+        base_version=1, mgmt_class=MadClass.SUBN_ADM, class_version=2, method=Method.GET, tid=9, attr_id=1
+    )
+    given.kernel.take(build_frame(WireKind.PACKET_9B, of_9b(given, mad.build() + bytes(232), given.em.lid)))
+    ((kind, answer),) = given.frames
+    assert kind == WireKind.PACKET_9B
+    assert (int.from_bytes(answer[2:4]), int.from_bytes(answer[6:8])) == (given.port.lid, given.em.lid)
+    header = MadHeader.parse(answer[28:])
+    assert (header.method, header.tid, header.status) == (Method.GET_RESP, 9, 0)
+    assert len(answer) == 288
+    assert given.em.mad.counters.drops == {}
+
+    lids = given.em.lid.to_bytes(2), given.port.lid.to_bytes(2)
+    acknowledgement = bytes.fromhex("0002") + lids[1] + b"\0\x07" + lids[0]
+    acknowledgement += bytes.fromhex("1140ffff00000006002f5dcf") + bytes(8)
+    given.em.send(carry_9b(acknowledgement, given.world.fabric.icrc))
+    assert given.frames[-1][0] == WireKind.PACKET_9B
+    assert given.frames[-1][1][:-4] == acknowledgement[:-4]
+    assert given.world.fabric.balance() == {}
+
+
+def test_a_switch_answers_a_directed_smp_of_9b_hop_by_hop() -> None:
+    given = Given()
+    given.say(PhysicalLink.LINK_UP)
+    given.answer()
+    given.frames.clear()
+    head = MadHeader(
+        mgmt_class=MadClass.SUBN_DIRECTED,
+        class_version=0x80,
+        method=Method.GET,
+        class_specific=1 << 8 | 1,
+        tid=5,
+        attr_id=SubnetAttrId.NODE_INFO,
+    )
+    mad = head.build() + DirectedHeader(initial_path=bytes([0, 1]).ljust(64, b"\0")).build() + bytes(8)
+    given.port.set_pkeys([0xFFFF, 0x7FFF])
+    packet = of_9b(given, mad, LID_PERMISSIVE, qp=0, sc=15, pkey=0xFFFF)
+    given.kernel.take(build_frame(WireKind.PACKET_9B, packet))
+    answers = [body for kind, body in given.frames if kind == WireKind.PACKET_9B]
+    assert [body[:8].hex() for body in answers] == [f"f002ffff{len(answers[0]) // 4:04x}ffff"]
+    assert MadHeader.parse(answers[0][28:]).method == Method.GET_RESP
+
+
+def smp(given: Given, method: Method, info: PortInfo, *, tid: int) -> bytes:
+    """Return an SMP of PortInfo that a fabric manager sends to hfi1, by LID."""
+    head = MadHeader(
+        mgmt_class=MadClass.SUBN_LID,
+        class_version=0x80,
+        method=method,
+        tid=tid,
+        attr_id=SubnetAttrId.PORT_INFO,
+        attr_mod=1 << 24 | 1,
+    )
+    return head.build() + bytes(8) + info.build()
+
+
+def test_the_port_follows_what_hfi1_has_taken_of_a_fabric_manager() -> None:
+    given = Given(is_set_up=False)
+    given.say(PhysicalLink.LINK_UP)
+    assert [kind for kind, _ in given.frames if kind == WireKind.PACKET] == [], "nothing is told by itself"
+    icrc, em, port = given.world.fabric.icrc, given.em, given.port
+    before = port.lid
+
+    def asks_and_gets(tid: int, status: int, *, is_answered: bool = True) -> None:
+        asked = smp(given, Method.SET, PortInfo(lid=8, lmc=1, master_sm_lid=em.lid, state=0), tid=tid)
+        em.send(build_fm_packet(em.lid, port.lid, 15, 0xFFFF, 0, 0, asked, icrc))
+        kind, body = given.frames[-1]
+        assert (kind, parse_fm_payload(strip(body))[1]) == (WireKind.PACKET, asked), "hfi1's own SMA is asked"
+        if is_answered:
+            head = replace(MadHeader.parse(asked), method=Method.GET_RESP, status=status)
+            answer = of_9b(given, head.build() + asked[24:], em.lid, qp=0, sc=15)
+            given.kernel.take(build_frame(WireKind.PACKET_9B, answer))
+
+    asks_and_gets(1, 7 << 2)
+    assert port.lid == before, "what hfi1 refuses does not hold here"
+    for tid in range(2, 3 + OPEN_MAX):
+        asks_and_gets(tid, 0, is_answered=False)
+    assert len(given.kernel._open) == OPEN_MAX
+    asks_and_gets(1000, 0)
+    assert (port.lid, port.lmc) == (8, 1)
+    assert em.rx.drops == {}
+
+
+def test_what_is_no_packet_is_counted() -> None:
+    given = Given()
+    good = of_9b(given, bytes(24), given.em.lid)
+    bad = (bytes(64), b"", good[:-4], good + bytes(4), good[:1] + b"\1" + good[2:])
+    for body in bad:
+        given.kernel.take(build_frame(WireKind.PACKET_9B, body))
+    for frame in (build_frame(WireKind.PACKET, bytes(17)), b"", b"\x25abc"):
         given.kernel.take(frame)
-    assert (given.kernel.counters.malformed, given.kernel.counters.from_kernel) == (2, 2)
+    assert (given.kernel.counters.malformed, given.kernel.counters.from_kernel) == (6, 6)
 
 
 def test_the_port_is_given_back() -> None:

@@ -50,6 +50,15 @@ def test_groups_of_a_partition_belong_to_its_virtual_fabric() -> None:
     assert masks["VNIC_8002"] == "0xff15000080020000:0*0xffff0000ffff0000:0xffffffff00000000"
 
 
+def test_groups_that_ipoib_joins_are_made_where_a_host_has_hfi1() -> None:
+    plain = lab((0x8002, 1500))
+    assert "<Multicast>" not in opafm_xml(plain)
+    text = "name: x\nhosts: {h1: {}, k1: {kernel: hfi1}}\nsubnet_manager: external\n"
+    (group,) = ET.fromstring(opafm_xml(parse_lab(text, "lab.yaml"))).iter("MulticastGroup")  # noqa: S314
+    assert "0xff12401b80010000:0x00000000ffffffff" in [mgid.text for mgid in group.iter("MGID")]
+    assert (group.findtext("VirtualFabric"), group.findtext("Create")) == ("Default", "1")
+
+
 def test_default_and_management_partitions_stay_with_their_own_virtual_fabrics() -> None:
     text = opafm_xml(lab((0x8001, 1500), (0xFFFF, 1500)))
     assert list(fabrics_of(text)) == ["Default", "Admin"]
