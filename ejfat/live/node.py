@@ -4,17 +4,103 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 
 from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import LbDrop
-from ejfat.live.neighbors import Neighbors
-from ejfat.live.watch import FrameWatch
+from ejfat.control.health import Conflict
+from ejfat.live.neighbors import ARP_FRONT, Neighbors, question
 from ejfat.pipeline import Pipeline, Verdict
-from ejfat.pipeline.packet import Packet, parse_packet
+from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, Ip, Packet, parse_packet
 from ejfat.wire.headers import SyncHeader
 from hfi_sim.base.errors import WireError
+
+# --- what the network says about the load balancer ---------------------------------------------------------
+# Source: RFC 5227 and RFC 4862 (conflicts), RFC 792 and RFC 4443 (unreachable).
+
+_TELL_S = 10.0
+_UNREACHABLE = 3
+_CODES4 = {
+    0: "network",
+    1: "host",
+    2: "protocol",
+    3: "port",
+    4: "fragmentation_needed",
+    9: "network_prohibited",
+    10: "host_prohibited",
+    13: "prohibited",
+}
+_CODES6 = {
+    0: "no_route",
+    1: "prohibited",
+    2: "beyond_scope",
+    3: "address",
+    4: "port",
+    5: "source_policy",
+    6: "route_rejected",
+}
+_UNREACHABLE6, _TOO_BIG6 = 1, 2
+_SOLICITATION, _ADVERTISEMENT = 135, 136
+
+
+class FrameWatch:
+    """Looks at frames that are handled elsewhere; counts nothing twice."""
+
+    def __init__(self, mac: Callable[[], bytes], own: Iterable[IpAddress], now: Callable[[], float]) -> None:
+        """Args:  mac: returns the node's MAC (6 bytes). own: its addresses. now: Unix time."""
+        self._mac = mac
+        self._own = {address.packed: address for address in own}
+        self._now = now
+        self._told_at = float("-inf")
+        self.conflicts: dict[IpAddress, Conflict] = {}
+        """By the address that another host has too."""
+        self.unreachable: Counter[str] = Counter()
+        """Messages that a packet of this load balancer did not arrive, by ICMP version and reason."""
+
+    def see(self, packet: Packet) -> None:
+        """Look at a packet from the port."""
+        frame, ip = packet.frame, packet.untagged
+        if packet.ether_type == ETH_ARP:
+            if frame[12:20] == ARP_FRONT and len(frame) >= 42:
+                self._claim(frame[28:32], frame[22:28])
+        elif ip is not None and ip.protocol == (ICMP if ip.version == 4 else ICMPV6):
+            self._see_icmp(packet, ip)
+
+    def announcements(self) -> list[bytes]:
+        """Return the frames that make a host with one of the addresses known, to it and to this one."""
+        return [question(self._mac(), ip) for ip in self._own]
+
+    def _see_icmp(self, packet: Packet, ip: Ip) -> None:
+        message = packet.frame[ip.l4 :]
+        if len(message) < 8:
+            return
+        kind, code, said = message[0], message[1], message[8:]
+        if ip.protocol == ICMP:
+            if kind == _UNREACHABLE and said[12:16] in self._own:
+                self.unreachable[f"icmpv4:{_CODES4.get(code, f'code_{code}')}"] += 1
+        elif kind == _UNREACHABLE6 and said[8:24] in self._own:
+            self.unreachable[f"icmpv6:{_CODES6.get(code, f'code_{code}')}"] += 1
+        elif kind == _TOO_BIG6 and said[8:24] in self._own:
+            self.unreachable["icmpv6:too_big"] += 1
+        elif kind == _ADVERTISEMENT or (kind == _SOLICITATION and not any(packet.source)):
+            self._claim(message[8:24], packet.frame[6:12])
+
+    def _claim(self, address: bytes, mac: bytes) -> None:
+        found = self._own.get(address)
+        if found is None or mac == self._mac():
+            return
+        now, text = self._now(), mac.hex(":")
+        known = self.conflicts.get(found)
+        since = known.since if known is not None and known.mac == text else now
+        self.conflicts[found] = Conflict(text, since, now)
+        if now - self._told_at >= _TELL_S:
+            self._told_at = now
+            log.error("%s says that it has %s too: packets go to one of two hosts", text, found)
+
+
+# -----------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger("ejfat.live.node")
 

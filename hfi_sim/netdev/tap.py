@@ -18,13 +18,12 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import ETH_MTU_MAX, MacAddr, mac_text
 from hfi_sim.netdev.base import IpInterface, Merging, Netdev
 from hfi_sim.netdev.link_client import LinkClient
-from hfi_sim.netdev.moved import MovedWatcher
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import KernelAddressLists, LinkState, single_changes
 from hfi_sim.netdev.steering import ReceiveSteering
 from hfi_sim.netdev.sysctls import InterfaceSysctls
 from hfi_sim.netdev.tun import check_tap, open_tap, set_tap_carrier, tap_name
-from hfi_sim.netdev.watch import NamespaceWatcher
+from hfi_sim.netdev.watch import MovedWatcher, NamespaceWatcher
 
 Result = TypeVar("Result")
 

@@ -3,7 +3,7 @@
     infiniband/hfi1_0/ports/1/    infiniband_mad/umad0/    infiniband_verbs/uverbs0/    dev/{umad0,issm0,uverbs0}
 
 Values are read when a file is opened. uverbs0 leads to /dev/null: libibverbs wants a character device with the number
-that sysfs names, which no file of FUSE is; what it asks of it is answered elsewhere (`opavnic.devices.verbs`).
+that sysfs names, which no file of FUSE is; what it asks of it is answered elsewhere (`opavnic.devices.kernel.seccomp`).
 
 `ports/N/counters` are those of the IB core, `hw_counters` those of hfi1: the registers that the port's performance
 management agent answers from, so what `opapmaquery` clears is cleared here. Of the 100 names of hfi1 those are here

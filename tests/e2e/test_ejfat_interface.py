@@ -124,7 +124,7 @@ def test_packet_socket_leaves_the_hosts_own_traffic_alone(namespace: Path) -> No
 CARRIED = """
 import asyncio, json, os, socket, subprocess, sys
 from ejfat.live.carrier import NativeCarrier
-from ejfat.live.packet_socket import VNET, frames_of
+from ejfat.live.ports import VNET, frames_of
 from ejfat.live.ports import PacketPort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline

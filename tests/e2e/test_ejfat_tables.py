@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ejfat.files.pcap import read_pcap
+from ejfat.files.simulator import read_pcap
 from processes import child
 
 pytestmark = pytest.mark.timeout(120)

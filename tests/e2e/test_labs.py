@@ -17,7 +17,7 @@ import pytest
 from e2e.nobody import OPEN_TUN, nobody
 from native_module import needs_native
 from opavnic.lab.file.host_setup import HostSetup
-from opavnic.lab.hosts.visits import Visits
+from opavnic.lab.hosts.machine import Visits
 from opavnic.lab.ownership.cleanup import prune
 from opavnic.lab.ownership.namespaces import NETNS_DIR, programs_in
 from opavnic.lab.ownership.process import process_start_time

@@ -25,7 +25,6 @@ from hfi_sim.wire.mad import header as mad
 from hfi_sim.wire.mad import rmpp
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
-from opavnic.devices import verbs
 from opavnic.devices.kernel import seccomp
 from opavnic.vnic import encap, transmit
 from vema.attributes import class_port_info, iface_macs, mac_entries, notice, traps, vesw_port_info
@@ -81,7 +80,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("ib_user_mad.h", "IB_USER_MAD_REGISTER_AGENT", 0xC01C1B01, umad_abi.REGISTER_AGENT),
     ("ib_user_mad.h", "IB_USER_MAD_USER_RMPP", 1, umad_abi.USER_RMPP),
     ("user_mad.c", "IB_UMAD_MAX_AGENTS", 32, umad_agents.MAX_AGENTS),
-    ("rdma_user_ioctl_cmds.h", "RDMA_VERBS_IOCTL", 0xC0181B01, verbs.RDMA_VERBS_IOCTL),
+    ("rdma_user_ioctl_cmds.h", "RDMA_VERBS_IOCTL", 0xC0181B01, seccomp.RDMA_VERBS_IOCTL),
     ("audit.h", "AUDIT_ARCH_AARCH64", 0xC00000B7, seccomp.ARCHITECTURES["aarch64"].audit),
     ("asm-generic/unistd.h", "__NR_ioctl", 29, seccomp.ARCHITECTURES["aarch64"].ioctl),
     ("asm-generic/unistd.h", "__NR_seccomp", 277, seccomp.ARCHITECTURES["aarch64"].seccomp),

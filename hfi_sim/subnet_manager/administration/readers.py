@@ -2,57 +2,227 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from hfi_sim.subnet_manager.administration import fabric_records as fabric
-from hfi_sim.subnet_manager.administration import node_records as nodes
+from hfi_sim.base.types import LID_MULTICAST_FIRST
+from hfi_sim.management.sma.facts import (
+    neighbour_of,
+    node_description_of,
+    node_info_of,
+    port_info_of,
+    port_num_of,
+    switch_info_of,
+)
+from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.switch import Switch, SwitchPort
+from hfi_sim.subnet_manager.administration import node_records
 from hfi_sim.subnet_manager.administration.question import Answer
-from hfi_sim.subnet_manager.administration.scope import Scope
+from hfi_sim.subnet_manager.administration.scope import Scope, lid_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa import records, records_tables
 from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records import (
+    FabricInfoRecord,
+    LftRecord,
+    LinkRecord,
+    MftRecord,
+    NodeRecord,
+    PartitionTableRecord,
+    PortInfoRecord,
+    SlToScRecord,
+    SwitchInfoRecord,
+)
 from hfi_sim.wire.sa.records_ib import IbNodeRecord
+from hfi_sim.wire.sma.node import IbNodeInfo
+from hfi_sim.wire.sma.tables import (
+    GROUPS_PER_BLOCK,
+    LIDS_PER_BLOCK,
+    NO_PORT,
+    PKEYS_PER_BLOCK,
+    PORTS_PER_POSITION,
+)
+
+# --- records of the fabric as the last sweep has found it: nodes, ports, links, tables ---------------------
+
+
+def nodes(scope: Scope) -> Iterator[NodeRecord]:
+    """Yield a record for each HFI port and each switch."""
+    for port in scope.ends():
+        yield NodeRecord(
+            lid=lid_of(port),
+            node_info=node_info_of(port).build(),
+            node_description=node_description_of(port).build(),
+        )
+
+
+def ib_nodes(scope: Scope) -> Iterator[IbNodeRecord]:
+    """Yield the same in InfiniBand's form."""
+    for port in scope.ends():
+        info = IbNodeInfo.of(node_info_of(port))
+        yield IbNodeRecord(
+            lid=lid_of(port) & 0xFFFF,
+            node_description=node_description_of(port).build(),
+            **{name: getattr(info, name) for name in IbNodeInfo.HEADER.names},
+        )
+
+
+def port_infos(scope: Scope) -> Iterator[PortInfoRecord]:
+    """Yield a record for each port that is not down."""
+    for port in scope.ports():
+        yield PortInfoRecord(
+            lid=lid_of(port), port_num=port_num_of(port), port_info=port_info_of(port).build()
+        )
+
+
+def switch_infos(scope: Scope) -> Iterator[SwitchInfoRecord]:
+    """Yield a record for each switch."""
+    for switch in scope.switches:
+        yield SwitchInfoRecord(lid=switch.lid, switch_info=switch_info_of(switch).build())
+
+
+def links(scope: Scope) -> Iterator[LinkRecord]:
+    """Yield a record for each direction of each link that is up between nodes of the view."""
+    view = scope.view
+    known = {port.name for port in view.ports} | {switch.name for switch in view.switches}
+    for port in scope.ports():
+        far = neighbour_of(port)
+        if far is None or (far.name if isinstance(far, HfiPort) else far.switch.name) not in known:
+            continue
+        yield LinkRecord(
+            from_lid=lid_of(port), from_port=port_num_of(port), to_port=port_num_of(far), to_lid=lid_of(far)
+        )
+
+
+def fabric_info(scope: Scope) -> Iterator[FabricInfoRecord]:
+    """Yield how many nodes and links there are."""
+    hfi_links = switch_links = 0
+    for port in scope.ports():
+        far = neighbour_of(port)
+        if isinstance(port, SwitchPort) and isinstance(far, SwitchPort):
+            switch_links += 1
+        elif far is not None:
+            hfi_links += 1
+    yield FabricInfoRecord(
+        hfis=len({port.hfi.node_guid for port in scope.hfi_ports}),
+        switches=len(scope.switches),
+        external_hfi_links=hfi_links // 2,
+        external_switch_links=switch_links // 2,
+    )
+
+
+def linear_tables(scope: Scope) -> Iterator[LftRecord]:
+    """Yield the blocks of each switch's linear forwarding table, up to its last LID."""
+    for switch in scope.switches:
+        for block in scope.blocks(-(-len(switch.lft.entries) // LIDS_PER_BLOCK)):
+            yield LftRecord(lid=switch.lid, block=block, ports=_linear_block(switch, block))
+
+
+def _linear_block(switch: Switch, block: int) -> bytes:
+    first = block * LIDS_PER_BLOCK
+    hops = (switch.lft.next_hops(lid) for lid in range(first, first + LIDS_PER_BLOCK))
+    lids = range(first, first + LIDS_PER_BLOCK)
+    return bytes(
+        0 if lid == switch.lid else ports[0] if ports else NO_PORT
+        for lid, ports in zip(lids, hops, strict=True)
+    )
+
+
+def multicast_tables(scope: Scope) -> Iterator[MftRecord]:
+    """Yield the blocks of each switch's multicast forwarding table that hold a group."""
+    for switch in scope.switches:
+        blocks = {(mlid - LID_MULTICAST_FIRST) // GROUPS_PER_BLOCK for mlid in switch.mft}
+        positions = max(switch.ports, default=0) // PORTS_PER_POSITION + 1
+        for block in sorted(blocks):
+            for position in range(min(positions, 4)):
+                first = LID_MULTICAST_FIRST + block * GROUPS_PER_BLOCK
+                masks = tuple(_mask(switch, first + n, position) for n in range(GROUPS_PER_BLOCK))
+                yield MftRecord(lid=switch.lid, position=position, block=block, port_masks=masks)
+
+
+def _mask(switch: Switch, mlid: int, position: int) -> int:
+    first = position * PORTS_PER_POSITION
+    members = (num - first for num in switch.mft.get(mlid, ()))
+    return sum(1 << num for num in members if 0 <= num < PORTS_PER_POSITION)
+
+
+def partition_tables(scope: Scope) -> Iterator[PartitionTableRecord]:
+    """Yield the partitions of each end point, 32 a block."""
+    for port in scope.ends():
+        entries = [int(pkey) for pkey in port.pkeys.entries]
+        for block in scope.blocks(max(1, -(-len(entries) // PKEYS_PER_BLOCK))):
+            pkeys = entries[block * PKEYS_PER_BLOCK : (block + 1) * PKEYS_PER_BLOCK]
+            padded = tuple(pkeys + [0] * (PKEYS_PER_BLOCK - len(pkeys)))
+            yield PartitionTableRecord(
+                lid=lid_of(port), block=block, port_num=port_num_of(port), pkeys=padded
+            )
+
+
+def sl_to_sc(scope: Scope) -> Iterator[SlToScRecord]:
+    """Yield the SC of each SL at each end point."""
+    for port in scope.ends():
+        yield SlToScRecord(lid=lid_of(port), table=bytes(port.settings.sl_to_sc))
+
+
+def sc_to_sl(scope: Scope) -> Iterator[SlToScRecord]:
+    """Yield the SL of each SC at each end point."""
+    for port in scope.ends():
+        yield SlToScRecord(lid=lid_of(port), table=bytes(port.settings.sc_to_sl))
+
+
+# -----------------------------------------------------------------------------------------------------------
 
 ScopeReader = Callable[[Scope], Answer]
 
 
 def _lanes(attr_id: SubnetAttrId) -> ScopeReader:
-    return lambda scope: nodes.sc_to_vl(scope, attr_id)
+    return lambda scope: node_records.sc_to_vl(scope, attr_id)
 
 
 READERS: Final[Mapping[tuple[bool, int], tuple[type[SaRecord], ScopeReader]]] = {
-    (False, SaAttrId.NODE_RECORD): (records.NodeRecord, fabric.nodes),
-    (True, SaAttrId.NODE_RECORD): (IbNodeRecord, fabric.ib_nodes),
-    (False, SaAttrId.PORT_INFO_RECORD): (records.PortInfoRecord, fabric.port_infos),
-    (False, SaAttrId.SWITCH_INFO_RECORD): (records.SwitchInfoRecord, fabric.switch_infos),
-    (False, SaAttrId.LINK_RECORD): (records.LinkRecord, fabric.links),
-    (False, SaAttrId.FABRIC_INFO_RECORD): (records.FabricInfoRecord, fabric.fabric_info),
-    (False, SaAttrId.LFT_RECORD): (records.LftRecord, fabric.linear_tables),
-    (False, SaAttrId.MFT_RECORD): (records.MftRecord, fabric.multicast_tables),
-    (False, SaAttrId.PARTITION_TABLE_RECORD): (records.PartitionTableRecord, fabric.partition_tables),
-    (False, SaAttrId.SL_TO_SC_RECORD): (records.SlToScRecord, fabric.sl_to_sc),
-    (False, SaAttrId.SC_TO_SL_RECORD): (records.SlToScRecord, fabric.sc_to_sl),
-    (False, SaAttrId.SC_TO_SC_RECORD): (records_tables.ScToScRecord, nodes.sc_to_sc),
+    (False, SaAttrId.NODE_RECORD): (records.NodeRecord, nodes),
+    (True, SaAttrId.NODE_RECORD): (IbNodeRecord, ib_nodes),
+    (False, SaAttrId.PORT_INFO_RECORD): (records.PortInfoRecord, port_infos),
+    (False, SaAttrId.SWITCH_INFO_RECORD): (records.SwitchInfoRecord, switch_infos),
+    (False, SaAttrId.LINK_RECORD): (records.LinkRecord, links),
+    (False, SaAttrId.FABRIC_INFO_RECORD): (records.FabricInfoRecord, fabric_info),
+    (False, SaAttrId.LFT_RECORD): (records.LftRecord, linear_tables),
+    (False, SaAttrId.MFT_RECORD): (records.MftRecord, multicast_tables),
+    (False, SaAttrId.PARTITION_TABLE_RECORD): (records.PartitionTableRecord, partition_tables),
+    (False, SaAttrId.SL_TO_SC_RECORD): (records.SlToScRecord, sl_to_sc),
+    (False, SaAttrId.SC_TO_SL_RECORD): (records.SlToScRecord, sc_to_sl),
+    (False, SaAttrId.SC_TO_SC_RECORD): (records_tables.ScToScRecord, node_records.sc_to_sc),
     (False, SaAttrId.SC_TO_VLT_RECORD): (records.ScToVlRecord, _lanes(SubnetAttrId.SC_TO_VLT)),
     (False, SaAttrId.SC_TO_VLNT_RECORD): (records.ScToVlRecord, _lanes(SubnetAttrId.SC_TO_VLNT)),
     (False, SaAttrId.SC_TO_VLR_RECORD): (records.ScToVlRecord, _lanes(SubnetAttrId.SC_TO_VLR)),
-    (False, SaAttrId.VL_ARBITRATION_RECORD): (records_tables.VlArbitrationRecord, nodes.vl_arbitration),
-    (False, SaAttrId.BUFFER_CONTROL_RECORD): (records_tables.BufferControlRecord, nodes.buffer_control),
-    (False, SaAttrId.CONGESTION_INFO_RECORD): (records_tables.CongestionInfoRecord, nodes.congestion_infos),
+    (False, SaAttrId.VL_ARBITRATION_RECORD): (
+        records_tables.VlArbitrationRecord,
+        node_records.vl_arbitration,
+    ),
+    (False, SaAttrId.BUFFER_CONTROL_RECORD): (
+        records_tables.BufferControlRecord,
+        node_records.buffer_control,
+    ),
+    (False, SaAttrId.CONGESTION_INFO_RECORD): (
+        records_tables.CongestionInfoRecord,
+        node_records.congestion_infos,
+    ),
     (False, SaAttrId.SWITCH_CONGESTION_RECORD): (
         records_tables.SwitchCongestionRecord,
-        nodes.switch_congestion,
+        node_records.switch_congestion,
     ),
     (False, SaAttrId.SWITCH_PORT_CONGESTION_RECORD): (
         records_tables.SwitchPortCongestionRecord,
-        nodes.switch_port_congestion,
+        node_records.switch_port_congestion,
     ),
-    (False, SaAttrId.HFI_CONGESTION_RECORD): (records_tables.HfiCongestionRecord, nodes.hfi_congestion),
+    (False, SaAttrId.HFI_CONGESTION_RECORD): (
+        records_tables.HfiCongestionRecord,
+        node_records.hfi_congestion,
+    ),
     (False, SaAttrId.HFI_CONGESTION_CONTROL_RECORD): (
         records_tables.HfiCongestionControlRecord,
-        nodes.hfi_congestion_control,
+        node_records.hfi_congestion_control,
     ),
 }
 """By the form, InfiniBand's or not, and the attribute."""

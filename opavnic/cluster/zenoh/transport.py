@@ -18,8 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError, MessageError
-from opavnic.cluster.protocol.liveness import Liveness
-from opavnic.cluster.protocol.membership import NO_DIGEST, ClusterMembership, Hello, MachineRole, NodeEvent
+from opavnic.cluster.protocol.membership import (
+    NO_DIGEST,
+    ClusterMembership,
+    Hello,
+    Liveness,
+    MachineRole,
+    NodeEvent,
+)
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 from opavnic.cluster.protocol.zenoh_config import (
     MAX_MEMBERS,
@@ -30,8 +36,7 @@ from opavnic.cluster.protocol.zenoh_config import (
     with_listen,
 )
 from opavnic.cluster.zenoh.calls import Calls, SocketCall
-from opavnic.cluster.zenoh.own_addresses import reachable, say_of, with_port
-from opavnic.cluster.zenoh.session import open_session
+from opavnic.cluster.zenoh.session import open_session, reachable, say_of, with_port
 
 if TYPE_CHECKING:
     import zenoh

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from ejfat.events.segmentation import Segmenter
-from ejfat.files.pcap import write_pcap
+from ejfat.files.simulator import write_pcap
 from ejfat.wire.headers import LB_PORT, ReHeader, SyncHeader
 from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
 from opavnic_bench.ejfat.frames import event_frames, udp_packet

@@ -27,7 +27,7 @@ from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import Endpoint
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.feedback import Measured, Reporter
-from ejfat.live.packet_socket import frames_of
+from ejfat.live.ports import frames_of
 from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events
 from ejfat.wire.headers import SyncHeader, parse_lb
 from opavnic_bench.ejfat.frames import event_frames, udp_packet

@@ -8,9 +8,8 @@ import pytest
 
 from ejfat.events import stream
 from ejfat.events.event import ReassemblyCounters
-from ejfat.events.parts import Parts
 from ejfat.events.reassembly import Reassembler
-from ejfat.events.stream import Fate, PacketStream, Segment, StreamEvent
+from ejfat.events.stream import Fate, PacketStream, Parts, Segment, StreamEvent
 from unit.ejfat.reassembly_oracle import Verdict, play
 
 FORMS = ("1", "1+lb", "2", "2+lb", "3+lb")

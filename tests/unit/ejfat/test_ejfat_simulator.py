@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from ejfat.base.errors import CutCaptureError, EjfatError, OutputError, PcapError, ScriptError
-from ejfat.files.pcap import read_pcap, write_pcap
-from ejfat.files.simulator import simulate
+from ejfat.files.simulator import read_pcap, simulate, write_pcap
 from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket
 from opavnic.cli.main import main
 

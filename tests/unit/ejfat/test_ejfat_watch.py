@@ -35,7 +35,7 @@ def test_two_load_balancers_with_one_address_notice_each_other(
     first, second = app(1, sent[0]), app(2, sent[1])
     reservation = first.plane.reserve("run", now=0)
     announced = [f for f in second.node.watch.announcements() if (f[12:14] == b"\x08\x06") == (version == 4)]
-    with caplog.at_level(logging.ERROR, "ejfat.live.watch"):
+    with caplog.at_level(logging.ERROR, "ejfat.live.node"):
         for frame in announced:
             first.receive(frame)
         for frame in sent[0]:

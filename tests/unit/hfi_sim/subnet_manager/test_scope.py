@@ -8,7 +8,7 @@ import pytest
 
 from hfi_sim.management.sma import facts
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration import fabric_records
+from hfi_sim.subnet_manager.administration import readers
 from hfi_sim.subnet_manager.administration.readers import READERS
 from hfi_sim.subnet_manager.administration.scope import Scope, scope_of
 from hfi_sim.wire.mad.header import Method
@@ -51,7 +51,7 @@ def test_question_about_one_node_has_the_records_of_that_node_made(
         looked_at.append(port)
         return facts.port_info_of(port)
 
-    monkeypatch.setattr(fabric_records, "port_info_of", port_info_of)
+    monkeypatch.setattr(readers, "port_info_of", port_info_of)
     asked = PortInfoRecord(lid=subnet.h2.lid)
     question = SaMessage.request(
         Method.GET_TABLE, SaAttrId.PORT_INFO_RECORD, asked, mask=PortInfoRecord.mask("lid")

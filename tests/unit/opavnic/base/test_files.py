@@ -15,7 +15,7 @@ import pytest
 
 from ejfat.base.errors import PcapError, ScriptError
 from ejfat.files.conformance import VectorError, load_vectors
-from ejfat.files.pcap import read_pcap
+from ejfat.files.simulator import read_pcap
 from ejfat.files.simulator import read_text as read_script
 from hfi_sim.base.text import with_article
 from lnet.base.errors import LnetConfigError
@@ -89,7 +89,7 @@ def test_device_without_an_end_is_told_as_what_it_is_not(
 ) -> None:
     for name in (
         "opavnic.management.mad_record",
-        "ejfat.files.pcap",
+        "ejfat.files.simulator",
         "ejfat.files.conformance",
         "opavnic.base.files",
     ):

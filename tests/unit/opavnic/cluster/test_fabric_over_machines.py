@@ -29,7 +29,7 @@ from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY
-from opavnic.world.parts.capture_joined import JoinedCapture
+from opavnic.world.parts.capture import JoinedCapture
 from unit.opavnic.cluster.memory_network import MemoryNetwork
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.devices.kernel.seccomp import ARCHITECTURES, filter_program
-from opavnic.devices.verbs import RDMA_VERBS_IOCTL, VerbsAnswer, answer, call_size
+from opavnic.devices.kernel.seccomp import (
+    ARCHITECTURES,
+    RDMA_VERBS_IOCTL,
+    VerbsAnswer,
+    answer,
+    call_size,
+    filter_program,
+)
 
 AT = 0x7FFE0000
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.captures import PcapngWriter, interface_statistics, read_capture
-from opavnic.world.parts.capture_joined import JoinedCapture
+from opavnic.world.parts.capture import JoinedCapture
 
 
 def file_of(name: str, packets: int) -> bytes:

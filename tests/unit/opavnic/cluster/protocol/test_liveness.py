@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from opavnic.cluster.protocol.liveness import Liveness
-from opavnic.cluster.protocol.membership import Hello, MachineRole
+from opavnic.cluster.protocol.membership import Hello, Liveness, MachineRole
 from opavnic.cluster.protocol.transport import NodeName
 
 

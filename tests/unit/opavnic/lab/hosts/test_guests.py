@@ -11,7 +11,7 @@ import pytest
 
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.guest_model import GuestKeys
-from opavnic.lab.hosts.guests import container, guest, process
+from opavnic.lab.hosts.guests import guest, kinds
 from opavnic.lab.hosts.guests.guest import Guest
 from opavnic.lab.hosts.guests.kinds import KINDS
 from opavnic.lab.ownership.identity import NamespaceId
@@ -40,7 +40,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("elsewhere")
 def test_process_that_ends_while_the_lab_joins_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_has_ended", lambda pidfd: True)
+    monkeypatch.setattr(kinds, "_has_ended", lambda pidfd: True)
     before = open_files()
     with pytest.raises(LabError, match=rf"^host h2: process {os.getpid()} ended while the lab joined it$"):
         find_guest("h2", GuestKeys(pid=os.getpid()))
@@ -50,7 +50,7 @@ def test_process_that_ends_while_the_lab_joins_it_is_told(monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("elsewhere")
 def test_container_that_is_started_anew_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([(os.getpid(), "1234"), (os.getpid() + 1, "1234")])
-    monkeypatch.setattr(container, "_inspect", lambda engine, name: next(answers))
+    monkeypatch.setattr(kinds, "_inspect", lambda engine, name: next(answers))
     monkeypatch.setattr(shutil, "which", lambda name: name)
     before = open_files()
     with pytest.raises(LabError, match=r"^host h2: container web of podman ended while the lab joined it$"):
@@ -59,7 +59,7 @@ def test_container_that_is_started_anew_meanwhile_is_told(monkeypatch: pytest.Mo
 
 
 def test_container_that_does_not_run_is_told_with_what_starts_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(container, "_inspect", lambda engine, name: (0, "1234"))
+    monkeypatch.setattr(kinds, "_inspect", lambda engine, name: (0, "1234"))
     monkeypatch.setattr(shutil, "which", lambda name: name)
     with pytest.raises(LabError, match='container "web" of docker does not run; start it: docker start web'):
         find_guest("h2", GuestKeys(container="web", engine="docker"))
