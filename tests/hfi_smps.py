@@ -2,14 +2,12 @@
 
 `python hfi_smps.py activate`: brings both ports of the link to ACTIVE, as a subnet manager does. `flood N`: sends N
 SMPs to the neighbour, 16 at once, and says how many are answered. `bounce`: lets the own port poll again, which takes
-the link down. `pma LID N`: sends N requests of performance management to a LID. `statuses FILE`: asks the own SMA
-for what tests/vectors/hfi1-sma-get.json has.
+the link down. `pma LID N`: sends N requests of performance management to a LID.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import select
 import struct
@@ -17,7 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.management.umad.abi import HEADER_SIZE, ID, REGISTER_AGENT2, Registration, UmadHeader
@@ -90,14 +88,6 @@ class Umad:
         route = DirectedHeader(initial_path=bytes([0, 1]).ljust(64, b"\0"))
         return (head.build() + route.build() + data).ljust(2048, b"\0")
 
-    def status(self, attribute: int, modifier: int) -> int:
-        """Return the status of a Get to the own SMA."""
-        self.send(self.directed(0, GET, attribute, modifier))
-        answer = self.receive()
-        if answer is None or answer[0]:
-            sys.exit(f"no answer to attribute {attribute:#x}, modifier {modifier:#x}")
-        return MadHeader.parse(answer[1][: MadHeader.SIZE]).status & 0x7FFF
-
     def class_port_info(self) -> bytes:
         """Build a request of performance management."""
         self._tid += 1
@@ -155,21 +145,11 @@ def bounce(umad: Umad) -> None:
     umad.ask(0, SET, PORT_INFO, ONE_PORT, replace(info, state=0, physical_state=POLLING).build())
 
 
-def statuses(umad: Umad, asked: dict[str, Any]) -> dict[str, list[int]]:
-    """Return the status of a Get to the own SMA, of each attribute with each modifier."""
-    modifiers = [int(modifier, 0) for modifier in asked["modifiers"]]
-    return {
-        name: [umad.status(int(name, 0), modifier) for modifier in modifiers] for name in asked["statuses"]
-    }
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "activate":
         activate(Umad())
     elif sys.argv[1] == "bounce":
         bounce(Umad())
-    elif sys.argv[1] == "statuses":
-        print(json.dumps(statuses(Umad(), json.loads(Path(sys.argv[2]).read_text()))))
     elif sys.argv[1] == "pma":
         gsi = Umad(int(sys.argv[2]))
         print(f"{flood(gsi, int(sys.argv[3]), gsi.class_port_info)}/{sys.argv[3]}")

@@ -17,6 +17,7 @@ from hfi_sim.netdev.base import Netdev
 from hfi_sim.nodes.cable import Link, LinkPort, OfGeneration
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.mad.attributes import SubnetAttrId
 
 if TYPE_CHECKING:
     from hfi_sim.management.mad.stack import MadStack
@@ -148,8 +149,13 @@ class HfiPort(EndPort, LinkPort):
             self.report(PortEvent.SPEED_CHANGE)
 
     def link_changed(self, up: bool) -> None:
-        """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it."""
+        """Follow the link: INIT when it comes up, DOWN and PORT_ERR when an ACTIVE port loses it.
+
+        A manager has to say again how the buffers at the other end are shared.
+        """
         self.settings.link_changed()
+        if self.settings.tables.pop((int(SubnetAttrId.BUFFER_CONTROL), 0), None) is not None:
+            self.set_buffers(None)
         self.set_state(PortState.INIT if up else PortState.DOWN)
 
     def set_state(self, state: PortState) -> None:

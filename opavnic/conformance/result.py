@@ -51,7 +51,7 @@ class Result:
     """The outcome of one file."""
 
     kind: str
-    """encap, rx, vema or probes."""
+    """encap, rx, vema, probes, sma or pma."""
     title: str
     """The file, or what was compared."""
     total: int = 0
@@ -64,6 +64,8 @@ class Result:
     """Cases that passed although they differ, by the reason."""
     unsent: Counter[str] = field(default_factory=Counter)
     """Cases that cannot be sent, by the reason; they are not in `total`."""
+    rows: dict[str, Counter[str]] = field(default_factory=dict)
+    """Of what is told apart: how many cases are equal, by design, or differ."""
     differences: list[CaseDifference] = field(default_factory=list)
     kept: int = DEFAULT_KEPT
 
@@ -92,6 +94,13 @@ class Result:
         by_design = [f"  {count} differ by design: {why}" for why, count in self.by_design.items()]
         return [*by_design, *(f"  {count} not sent: {why}" for why, count in self.unsent.items())]
 
+    def table(self) -> list[str]:
+        """Return a line for each row."""
+        return [
+            f"  {name}: " + ", ".join(f"{count} {what}" for what, count in row.items())
+            for name, row in sorted(self.rows.items())
+        ]
+
     def to_json(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
         return {
@@ -104,6 +113,7 @@ class Result:
             "requests_without_active": self.cleared,
             "by_design": dict(self.by_design),
             "unsent": dict(self.unsent),
+            "rows": {name: dict(row) for name, row in self.rows.items()},
             "differences": [difference.to_json() for difference in self.differences],
         }
 

@@ -42,6 +42,8 @@ _HEAD_FLIT: Final = 0x80
 """LT in that byte of a packet."""
 _FM_PAD: Final = 3
 """Bytes behind a MAD that hfi1 does not count in the last byte: a MAD is a multiple of 8 bytes."""
+FM_TAIL: Final = TRAILER_SIZE + _FM_PAD
+"""Bytes behind a MAD of hfi1."""
 _STATUS: Final = 0x7FFF
 OPEN_MAX: Final = 256
 """Sets that hfi1 may have to answer; of more, the oldest are not followed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -28,7 +27,6 @@ vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2
 """
 PORT: Final = "/sys/class/infiniband/hfi1_0/ports/1"
 SMPS: Final = Path(__file__).parents[1] / "hfi_smps.py"
-RECORDED: Final = Path(__file__).parents[1] / "vectors" / "hfi1-sma-get.json"
 
 
 @pytest.fixture(autouse=True)
@@ -71,8 +69,6 @@ def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
             "k1, k2, h1, h2, em: as our SA says to the kernel's user_mad"
         )
         assert "Neighbor:  Name: sw0" in report
-    statuses = json.loads(lab.inside("k1", sys.executable, str(SMPS), "statuses", str(RECORDED)))
-    assert statuses == json.loads(RECORDED.read_text())["statuses"], "the vectors are what this hfi1 says"
     program = (sys.executable, str(SMPS), "pma", str(lids["k2"]), "300")
     assert lab.inside("k1", *program) == "300/300\n", "performance management of one hfi1, asked by another"
     assert lab.kernel()["malformed"] == lab.kernel()["refused"] == 0

@@ -17,6 +17,7 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
 from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.management.mad.transfers import Arrivals, Departures, MessageKey, key_of
+from hfi_sim.nodes.port_settings import SERVICE_LEVELS
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, is_9b, pkey_of, sc_of, slid_of
 from hfi_sim.wire.mad.fm_packet import build_answer_packet, parse_mad_packet
@@ -365,7 +366,7 @@ class MadStack:
             return self._take_gsi(packet)
         if header.base_version not in BASE_VERSIONS:
             return Drop.MAD_MALFORMED
-        sl = self._port.settings.sc_to_sl[sc_of(packet)]
+        sl = self._port.settings.sc_to_sl[sc_of(packet)] % SERVICE_LEVELS
         lids = slid_of(packet), dlid_of(packet)
         request = MadRequest(
             mad, header, lids[0], pkey_of(packet), sl, fm.src_qp, lids[1], is_9b=is_9b(packet)

@@ -6,7 +6,7 @@ Every Get and Set gets a response; what is wrong with it is its status. Counters
 clearing notes what a counter was, and that is taken off from then on.
 
 Source: process_perf_opa() of opa-hfi1's mad.c; stl_pm.h of opa-ff.
-Differs: several ports in one request, as switches have them. A wrong number of ports has a status of its own.
+Differs: several ports in one request, as switches have them, where a wrong number of ports has a status of its own.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     BASE_VERSION_OPA,
     MAD_SIZE,
+    RESPONSE_BIT,
     MadHeader,
     MadStatus,
     Method,
@@ -60,8 +61,11 @@ from hfi_sim.wire.mad.pma_attributes import (
     RcvErrorCode,
 )
 
-METHODS: Final = (Method.GET, Method.SET)
+METHODS: Final = frozenset(range(RESPONSE_BIT)) - {Method.TRAP}
+"""It answers all requests: those of an unknown method, too, with a status."""
 _DATA_SIZE: Final = MAD_SIZE - MadHeader.SIZE
+HFI_VL_MASK: Final = 0x80FF
+"""The VLs of an HFI: 0 to 7, and 15."""
 _RESPONSE_TIME: Final = 18
 """An answer takes 4.096 us * 2**18 at most."""
 _CLASS_PORT_INFO_SIZE: Final = 80
@@ -71,7 +75,7 @@ _LER_ADDER: Final = 2
 """What is added to a resolution that is not 0."""
 
 Answer = tuple[int, bytes]
-"""Status and data; without data the request's come back."""
+"""Status and data."""
 _INVALID: Final[Answer] = (MadStatus.INVALID, b"")
 _TOO_LARGE: Final[Answer] = (PmStatus.TOO_LARGE, b"")
 _WRONG_NUMBER: Final[Answer] = (PmStatus.WRONG_NUMBER, b"")
@@ -127,11 +131,13 @@ class PerformanceAgent:
             return Mad(replace(header, method=Method.GET_RESP, status=status), data).build()
         status, data = self._answer(header, asked.ljust(_DATA_SIZE, b"\0"))
         response = replace(header, method=Method.GET_RESP, status=status)
-        return Mad(response, data if not status else asked).build()
+        return Mad(response, data.ljust(-(-len(data) // 8) * 8, b"\0")).build()
 
     def _answer(self, header: MadHeader, data: bytes) -> Answer:
         if header.base_version != BASE_VERSION_OPA or header.class_version != CLASS_VERSION:
-            return MadStatus.BAD_VERSION, b""
+            return MadStatus.BAD_VERSION, data
+        if header.method not in (Method.GET, Method.SET):
+            return MadStatus.UNSUPPORTED_METHOD, b""
         answer = self._answers.get((header.method, header.attr_id))
         if answer is None:
             return MadStatus.UNSUPPORTED, b""
@@ -144,12 +150,12 @@ class PerformanceAgent:
         if not selected or any(port_num not in self._ports for port_num in selected):
             return _INVALID
         if number is not None and number != len(selected):
-            return _WRONG_NUMBER
+            return _INVALID if self._is_hfi else _WRONG_NUMBER
         return selected
 
     def _class_port_info(self, attr_mod: int, _data: bytes) -> Answer:
         info = bytes([BASE_VERSION_OPA, CLASS_VERSION, 0, 0]) + _RESPONSE_TIME.to_bytes(4, "big")
-        return (MadStatus.OK, info.ljust(_CLASS_PORT_INFO_SIZE, b"\0")) if not attr_mod else _INVALID
+        return MadStatus.INVALID if attr_mod else MadStatus.OK, info.ljust(_CLASS_PORT_INFO_SIZE, b"\0")
 
     # --- counters ------------------------------------------------------------------------------------------
 
@@ -172,8 +178,10 @@ class PerformanceAgent:
 
     def _port_status(self, attr_mod: int, data: bytes) -> Answer:
         request = PortStatusRequest.parse(data)
-        vls = _vls(request.vl_mask)
+        vls = self._vls(request.vl_mask)
         port_num = request.port_num or self._default_port
+        if self._is_hfi and PORT_STATUS.size + request.vl_mask.bit_count() * PORT_STATUS_VL.size > _DATA_SIZE:
+            return _TOO_LARGE
         if attr_mod >> 24 != 1 or vls is None or port_num not in self._ports:
             return _INVALID
         if PORT_STATUS.size + len(vls) * PORT_STATUS_VL.size > _DATA_SIZE:
@@ -199,7 +207,12 @@ class PerformanceAgent:
             }
             return _pack(DATA_PORT, head)
 
-        return self._port_counters(attr_mod, request, block, DATA_PORT, DATA_PORT_VL)
+        vls = self._vls(request.vl_mask)
+        if self._is_hfi:  # hfi1 looks at the first port of the mask alone
+            ports = int.from_bytes(request.port_mask) & (1 << 64) - 1
+            first = (ports & -ports).to_bytes(len(request.port_mask))
+            return self._port_counters(attr_mod, request, vls, block, DATA_PORT, DATA_PORT_VL, first)
+        return self._port_counters(attr_mod, request, vls, block, DATA_PORT, DATA_PORT_VL)
 
     def _error_counters(self, attr_mod: int, data: bytes) -> Answer:
         request = PortCountersRequest.parse(data)
@@ -209,19 +222,21 @@ class PerformanceAgent:
             head = {name: counts[name] for name in ERROR_COUNTERS} | {"port_num": port_num}
             return _pack(ERROR_PORT, head)
 
-        return self._port_counters(attr_mod, request, block, ERROR_PORT, ERROR_PORT_VL)
+        vls = _bits(request.vl_mask) if self._is_hfi else self._vls(request.vl_mask)
+        return self._port_counters(attr_mod, request, vls, block, ERROR_PORT, ERROR_PORT_VL)
 
     def _port_counters(
         self,
         attr_mod: int,
         request: PortCountersRequest,
+        vls: list[int] | None,
         block: Callable[[int], bytes],
         of_port: Header,
         of_vl: Header,
+        port_mask: bytes = b"",
     ) -> Answer:
         """Answer with the blocks of several ports, each followed by those of its VLs."""
-        selected = self._selected(attr_mod >> 24, request.port_mask)
-        vls = _vls(request.vl_mask)
+        selected = self._selected(attr_mod >> 24, port_mask or request.port_mask)
         if isinstance(selected, tuple):
             return selected
         if vls is None:
@@ -234,8 +249,9 @@ class PerformanceAgent:
             parts += (_pack(of_vl, counts) for counts in self.vl_counts(port_num, vls))
         return MadStatus.OK, b"".join(parts)
 
-    def _clear(self, _attr_mod: int, data: bytes) -> Answer:
-        # tools name one block for any number of ports
+    def _clear(self, attr_mod: int, data: bytes) -> Answer:
+        if self._is_hfi and attr_mod >> 24 != 1:  # of a switch, tools name one block for any number of ports
+            return _INVALID
         request = ClearPortStatus.parse(data)
         selected = self._selected(None, request.port_mask)
         if isinstance(selected, tuple):
@@ -270,14 +286,15 @@ class PerformanceAgent:
         reasons = reasons_of(request.info_mask)
         for port_num in selected:
             self._ports[port_num].forget_errors(reasons)
-        return MadStatus.OK, request.build()
+        return MadStatus.OK, request.build() + bytes(ErrorInfoPort.SIZE if self._is_hfi else 0)
+
+    def _vls(self, mask: int) -> list[int] | None:
+        """Return the VLs of a mask; None: it names some that cannot be."""
+        return None if mask & ~(HFI_VL_MASK if self._is_hfi else (1 << VLS) - 1) else _bits(mask)
 
 
-def _vls(mask: int) -> list[int] | None:
-    """Return the VLs of a mask; None: it names some that cannot be."""
-    if mask >> VLS:
-        return None
-    return [vl for vl in range(VLS) if mask >> vl & 1]
+def _bits(mask: int) -> list[int]:
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def _since(counts: Counts, cleared: Counts | None, port: CountedPort) -> Counts:

@@ -54,6 +54,8 @@ def answer(
         info = bytearray(data)
         info[_CAPABILITIES] = CAP_EXTENDED.to_bytes(2, "big")
         return MadStatus.OK, bytes(info)
+    if header.method not in (Method.GET, Method.SET):
+        return MadStatus.UNSUPPORTED_METHOD, data
     form = _FORMS.get(header.attr_id)
     if header.method != Method.GET or form is None:
         return MadStatus.UNSUPPORTED, data

@@ -18,7 +18,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.management.sma.answers import answer
 from hfi_sim.management.sma.facts import capabilities_of, node_info_of
-from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode
+from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode, UnansweredError
 from hfi_sim.management.sma.traps import TrapQueue
 from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest, SubnetInterface
 from hfi_sim.nodes.hfi import HfiPort
@@ -26,8 +26,8 @@ from hfi_sim.nodes.port_settings import PortSettings
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.mad.attributes import SubnetAttrId
-from hfi_sim.wire.mad.header import BASE_VERSION_IB, RESPONSE_BIT, MadClass, MadHeader, MadStatus, Method
-from hfi_sim.wire.mad.smp_header import LidRoutedHeader
+from hfi_sim.wire.mad.header import BASE_VERSION_IB, MadClass, MadHeader, MadStatus, Method
+from hfi_sim.wire.mad.smp_header import CLASS_VERSION, LidRoutedHeader
 from hfi_sim.wire.sma.node import IbNodeInfo
 from hfi_sim.wire.sma.notice import (
     NOTICE_DATA,
@@ -43,7 +43,6 @@ from hfi_sim.wire.sma.notice import (
 
 log = logging.getLogger("hfi_sim.management.sma")
 
-CLASS_VERSION: Final = 0x80
 CLASS_VERSION_IB: Final = 1
 _TURN: Final = 16
 _TIMEOUT_UNIT_S: Final = 4.096e-6
@@ -101,11 +100,11 @@ class SubnetManagementAgent:
             self._traps.repress(header.tid)
             self._runner.poll()
             return False
-        if header.method not in (Method.GET, Method.SET):
-            return NOT_MINE
-        status, data = self._answer(asked)
-        smp.data[: len(data)] = data
-        smp.turn_round(Method.GET_RESP, status)
+        try:
+            status, data = self._answer(asked)
+        except UnansweredError:
+            return False
+        smp.answer(status, data)
         return True
 
     @property
@@ -117,14 +116,17 @@ class SubnetManagementAgent:
         if smp.base_version == BASE_VERSION_IB:
             return self._answer_ib(asked)
         if header.class_version != CLASS_VERSION:
-            return MadStatus.BAD_VERSION, b""
+            return MadStatus.BAD_VERSION, smp.data
+        if header.method not in (Method.GET, Method.SET):
+            return MadStatus.UNSUPPORTED_METHOD, b""
         question = AttributeRequest(
             attr_id=header.attr_id,
             attr_mod=header.attr_mod,
             is_set=header.method == Method.SET,
-            data=bytes(smp.data),
+            data=smp.data,
             in_port=asked.in_port,
             shows_mkey=self._guard.shows(smp.mkey, header.method),
+            is_local=asked.is_local,
         )
         return answer(self._node, question)
 
@@ -213,7 +215,10 @@ class SubnetManagementAgent:
         return True
 
 
-_REQUESTS = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS, Method.REPORT})
+_OF_MANAGERS = frozenset({Method.TRAP, Method.REPORT, Method.REPORT_RESP, Method.GET_RESP})
+"""Methods that an agent leaves to a subnet manager on its port."""
+_UNGUARDED = frozenset({Method.TRAP, Method.REPORT_RESP, Method.GET_RESP})
+"""Those that a limited member may send, too."""
 _MOST_VIOLATIONS = 0xFFFF
 
 
@@ -235,12 +240,9 @@ def may_manage(method: int, pkey: int, *, is_local: bool, is_ib: bool = False) -
     if is_local:
         if not is_ib and pkey not in (PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT):
             return SmpVerdict.DENY
-        return SmpVerdict.ANSWER if method in _REQUESTS else SmpVerdict.PASS_ON
-    if method & RESPONSE_BIT or method == Method.TRAP:
-        return SmpVerdict.PASS_ON
-    if pkey != PKEY_FULL_MANAGEMENT:
+    elif method not in _UNGUARDED and pkey != PKEY_FULL_MANAGEMENT:
         return SmpVerdict.DENY
-    return SmpVerdict.ANSWER if method in _REQUESTS else SmpVerdict.PASS_ON
+    return SmpVerdict.PASS_ON if method in _OF_MANAGERS else SmpVerdict.ANSWER
 
 
 class MkeyGuard:

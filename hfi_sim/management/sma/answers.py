@@ -20,7 +20,6 @@ from hfi_sim.wire.mad.header import MadStatus
 Answer = Callable[[SmaNode, AttributeRequest], bytes]
 
 _MEMBER: Final = struct.Struct(">HHI")  # attribute, error and length in 8 bytes, modifier
-_ERROR: Final = 0x8000
 _LENGTH: Final = 0x7F
 MAX_MEMBERS: Final = 117
 """Attributes in an Aggregate."""
@@ -77,16 +76,17 @@ _READ_ONLY: Final = frozenset(
 
 
 def answer(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, bytes]:
-    """Return the status and what the data of the response begin with; the rest of the data is as it was sent.
+    """Return the status and the data of the response, which may be none where it is not OK.
 
-    Args:  question: with the whole data of the SMP.
+    Args:    question: with the whole data of the SMP.
+    Raises:  UnansweredError: there is no response.
     """
     if question.attr_id == SubnetAttrId.AGGREGATE:
         return _aggregate(node, question)
     try:
         return MadStatus.OK, _one(node, question)
     except AttributeRefusedError as refused:
-        return refused.status, b""
+        return refused.status, refused.data
 
 
 def _one(node: SmaNode, question: AttributeRequest) -> bytes:
@@ -103,7 +103,10 @@ def _one(node: SmaNode, question: AttributeRequest) -> bytes:
 
 
 def _aggregate(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, bytes]:
-    """Answer a sequence of attributes, as far as the first that is refused."""
+    """Answer a sequence of attributes, as far as the first that is refused; the response ends with it.
+
+    None bears the error bit: hfi1 sets it for no status that there is.
+    """
     members = question.attr_mod & 0xFF
     if not 1 <= members <= MAX_MEMBERS:
         return MadStatus.INVALID, b""
@@ -117,11 +120,13 @@ def _aggregate(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, by
         at = start + (length & _LENGTH) * 8
         if at > len(data):
             return MadStatus.INVALID, bytes(data)
+        if not question.is_set:
+            data[start:at] = bytes(at - start)
         member = replace(question, attr_id=attr_id, attr_mod=attr_mod, data=bytes(data[start:at]))
         try:
             given = _one(node, member)
         except AttributeRefusedError as refused:
-            struct.pack_into(">H", data, start - 6, length | _ERROR)
-            return refused.status, bytes(data)
+            data[start : start + len(refused.data)] = refused.data
+            return refused.status, bytes(data[:at])
         data[start:at] = given.ljust(at - start, b"\0")
-    return MadStatus.OK, bytes(data)
+    return MadStatus.OK, bytes(data[:at])

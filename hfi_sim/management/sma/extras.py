@@ -27,7 +27,8 @@ from hfi_sim.wire.sma.congestion import (
 from hfi_sim.wire.sma.tables import CABLE_INFO_SIZE, LedInfo
 
 _LED_ON: Final = 1 << 31
-_CONTROL_BLOCKS: Final = 15
+_CONTROL_BLOCKS: Final = 31
+_BY_SL: Final = 1
 _SWITCH_LOG_SIZE: Final = 1576
 _HFI_LOG_SIZE: Final = 1548
 _PORT_SETTING_SIZE: Final = 4
@@ -41,7 +42,9 @@ def led_info(node: SmaNode, question: AttributeRequest) -> bytes:
         for port, block in zip(ports, blocks, strict=True):
             is_on = bool(LedInfo.parse(block).led_mask & _LED_ON)
             port.settings.info = replace(port.settings.info, led_enabled=is_on)
-    return b"".join(LedInfo(_LED_ON if port.settings.info.led_enabled else 0).build() for port in ports)
+    masks = (_LED_ON if port.settings.info.led_enabled else 0 for port in ports)
+    echoed = [LedInfo.parse(block).reserved if question.is_set else 0 for block in blocks]
+    return b"".join(LedInfo(mask, reserved).build() for mask, reserved in zip(masks, echoed, strict=True))
 
 
 def cable_info(node: SmaNode, question: AttributeRequest) -> bytes:
@@ -82,25 +85,42 @@ def switch_port_congestion_setting(node: SmaNode, question: AttributeRequest) ->
 
 def hfi_congestion_setting(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion setting of an HFI, or of port 0."""
-    return _kept(node, question, HfiCongestionSetting.SIZE)
+    tables, key = node.port.settings.tables, (int(question.attr_id), 0)
+    if question.is_set:
+        (block,) = question.blocks(HfiCongestionSetting.SIZE, 1)
+        wanted = HfiCongestionSetting.parse(block)
+        entries = tuple(entry | {"reserved": 0} for entry in wanted.entries)
+        tables[key] = replace(wanted, port_control=0, entries=entries).build()
+    kept = HfiCongestionSetting.parse(tables.get(key, bytes(HfiCongestionSetting.SIZE)))
+    is_in_use = key in tables or (int(SubnetAttrId.HFI_CONGESTION_CONTROL), 0) in tables
+    shown = replace(kept, port_control=_BY_SL if is_in_use else 0)
+    return (replace(shown, entries=wanted.entries) if question.is_set else shown).build()
 
 
 def hfi_congestion_control(node: SmaNode, question: AttributeRequest) -> bytes:
-    """Answer for blocks of the congestion control table of an HFI: the limit, then 64 entries each."""
-    count = question.count
-    first = question.attr_mod & 0xFF
-    if not count or first + count > _CONTROL_BLOCKS:
-        raise AttributeRefusedError
+    """Answer for blocks of the congestion control table of an HFI: the limit, then 64 entries each.
+
+    A Set has the entries up to the limit, which is in its last block; those behind the limit are not looked at.
+    """
+    count, first = question.count, question.attr_mod & 0xFF
     size = 2 * CCT_BLOCK
-    limit, blocks = question.data[:2], question.blocks(2 + count * size, 1)[0][2:]
-    tables = node.port.settings.tables
-    attr_id = int(SubnetAttrId.HFI_CONGESTION_CONTROL)
+    if not count or first + count > _CONTROL_BLOCKS or 2 + count * size > len(question.data):
+        raise AttributeRefusedError
+    tables, key = node.port.settings.tables, (int(SubnetAttrId.HFI_CONGESTION_CONTROL), 0)
+    shown = tables.get(key, bytes(2 + _CONTROL_BLOCKS * size))
     if question.is_set:
-        tables[attr_id, -1] = limit
-        for number in range(count):
-            tables[attr_id, first + number] = blocks[number * size : (number + 1) * size]
-    shown = (tables.get((attr_id, first + number), bytes(size)) for number in range(count))
-    return tables.get((attr_id, -1), bytes(2)) + b"".join(shown)
+        limit = int.from_bytes(question.data[:2])
+        end = (first + count - 1) * CCT_BLOCK + limit % CCT_BLOCK + 1
+        if limit + 1 > end:
+            raise AttributeRefusedError
+        sent = tables.setdefault((key[0], 1), bytes(_CONTROL_BLOCKS * size))
+        start = first * CCT_BLOCK
+        entries = question.data[2 : 2 + 2 * (end - start)]
+        sent = sent[: 2 * start] + entries + sent[2 * end :]
+        tables[key[0], 1] = sent
+        valid = 2 * (limit + 1)
+        shown = tables[key] = question.data[:2] + sent[:valid] + shown[2 + valid :]
+    return shown[:2] + shown[2 + first * size : 2 + (first + count) * size]
 
 
 def switch_congestion_log(node: SmaNode, question: AttributeRequest) -> bytes:
@@ -111,6 +131,8 @@ def switch_congestion_log(node: SmaNode, question: AttributeRequest) -> bytes:
 
 def hfi_congestion_log(_node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion log of an HFI, which is empty."""
+    if question.is_set:
+        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
     if question.attr_mod:
         raise AttributeRefusedError
     return _log(question, 2, _HFI_LOG_SIZE)

@@ -6,6 +6,7 @@ They are put together of what the port, its link and its neighbour are, and of w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -22,14 +23,19 @@ from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import Guid
 from hfi_sim.nodes.hfi import Hfi, HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
+from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, NodeType, SwitchInfo
 from hfi_sim.wire.sma.notice import CapabilityData
 from hfi_sim.wire.sma.port_info import (
     CAP3_ASYNC_SC2VL,
-    CAP3_MAX_LID,
+    CAP3_SHARED_SPACE,
     CAP3_VLR,
+    CAP_AUTO_MIGRATION,
+    CAP_CM,
     CAP_IS_SM,
     CAP_NOTICE,
+    CRC_14,
+    DISTANCE_1,
     HOQ_LIFE,
     MTU_BYTES,
     MtuCode,
@@ -39,6 +45,7 @@ from hfi_sim.wire.sma.port_info import (
     PortStateInfo,
     PortType,
 )
+from hfi_sim.wire.sma.tables import BufferControl
 
 Port = HfiPort | SwitchPort | SwitchPort0
 """What has a PortInfo."""
@@ -54,6 +61,20 @@ _MAX_PORT_NUM: Final = 254
 _CODE_OF_MTU: Final = {size: code for code, size in MTU_BYTES.items()}
 BUFFER_UNIT: Final = 8 << PortInfo().buffer_alloc
 """Bytes in which ports count buffers."""
+HFI_VLS: Final = 8
+"""Data VLs of an HFI; there is VL15 beside them."""
+HFI_BUFFER: Final = 0x880
+"""Units of an HFI's buffer, where its link has no credits that say otherwise."""
+HFI_CAPABILITIES: Final = CAP_NOTICE | CAP_CM | CAP_AUTO_MIGRATION
+HFI_FACTS: Final[Mapping[str, object]] = {
+    "crc_active": CRC_14,
+    "distance_supported": DISTANCE_1,
+    "enforce_inbound": True,
+    "response_time": 3,
+    "vl15_credit_rate": 0,
+    "vl15_init": 0x110,
+}
+"""What PortInfo says of every HFI: its driver has it so."""
 _PKEY_DROPS: Final = (Drop.RX_PKEY, Drop.SW_PKEY_IN, Drop.SW_PKEY_OUT)
 _NORMAL: Final = (PortState.ARMED, PortState.ACTIVE)
 
@@ -146,8 +167,11 @@ def ability_of(port: Port) -> LinkAbility:
 
 
 def neighbor_mtu_of(port: Port) -> tuple[int, ...]:
-    """Return the MTUs of all VLs as PortInfo has them: two in a byte."""
-    if isinstance(port, SwitchPort0) or not (mtus := port.vl_mtus):
+    """Return the MTUs of all VLs as PortInfo has them: two in a byte; those of an HFI are of VLs 0 to 7, and 15."""
+    if isinstance(port, HfiPort):
+        mtus = list(port.vl_mtus) or [MTU_BYTES[MtuCode.MTU_10240]] * 15 + [MTU_BYTES[MtuCode.MTU_2048]]
+        mtus[HFI_VLS:15] = [0] * (15 - HFI_VLS)
+    elif isinstance(port, SwitchPort0) or not (mtus := list(port.vl_mtus)):
         return port.settings.info.neighbor_mtu
     codes = [int(_CODE_OF_MTU.get(mtu, MtuCode.NONE)) for mtu in mtus] + [0] * 16
     return tuple(codes[vl] << 4 | codes[vl + 1] for vl in range(0, 32, 2))
@@ -170,12 +194,19 @@ def pkey_drops_of(port: Port) -> int:
 
 def buffer_space_of(port: Port) -> int:
     """Return what a port has as a buffer for all that it receives, in units: that of its link, if it has credits."""
-    if isinstance(port, SwitchPort0) or port.link is None:
-        return port.settings.info.overall_buffer_space
-    flow = port.link.direction_to(port).planned.flow
+    flow = None
+    if not isinstance(port, SwitchPort0) and port.link is not None:
+        flow = port.link.direction_to(port).planned.flow
     if flow is None:
-        return port.settings.info.overall_buffer_space
+        return HFI_BUFFER if isinstance(port, HfiPort) else port.settings.info.overall_buffer_space
     return min((flow.vls * flow.buffer_bytes + flow.shared_bytes) // BUFFER_UNIT, 0xFFFF)
+
+
+def lanes_with_buffers(port: HfiPort) -> int:
+    """Return how many data VLs a manager has given buffers: those are in use."""
+    block = port.settings.tables.get((SubnetAttrId.BUFFER_CONTROL, 0))
+    vls = () if block is None else BufferControl.parse(block).vls[:HFI_VLS]
+    return sum(1 for vl in vls if vl["dedicated"] or vl["shared"])
 
 
 def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
@@ -190,7 +221,8 @@ def port_info_of(port: Port, in_port: int | None = None) -> PortInfo:
     if isinstance(port, HfiPort | SwitchPort0):
         changes |= {"lid": port.lid, "lmc": port.lmc}
     if isinstance(port, HfiPort):
-        changes["master_sm_lid"] = port.sm_lid
+        changes |= HFI_FACTS
+        changes |= {"master_sm_lid": port.sm_lid, "operational_vls": lanes_with_buffers(port)}
     if isinstance(port, SwitchPort):
         inbound, outbound = port.enforces
         changes |= {"enforce_inbound": inbound, "enforce_outbound": outbound, "preempt_cap": 0}
@@ -250,12 +282,15 @@ def capabilities_of(port: HfiPort | SwitchPort0) -> CapabilityData:
 def _capability_mask(port: Port) -> int:
     if isinstance(port, SwitchPort):
         return 0
-    return CAP_NOTICE | (CAP_IS_SM if isinstance(port, HfiPort) and port.is_sm else 0)
+    if isinstance(port, SwitchPort0):
+        return CAP_NOTICE
+    return HFI_CAPABILITIES | (CAP_IS_SM if port.is_sm else 0)
 
 
 def _capability_mask3(port: Port) -> int:
-    own = int(port.capability_mask3) | CAP3_MAX_LID if isinstance(port, HfiPort) else 0
-    return own | CAP3_VLR | CAP3_ASYNC_SC2VL
+    if isinstance(port, HfiPort):
+        return int(port.capability_mask3) | CAP3_SHARED_SPACE
+    return CAP3_VLR | CAP3_ASYNC_SC2VL
 
 
 def port_state_info_of(port: Port) -> PortStateInfo:

@@ -6,23 +6,34 @@ they are kept and read back, as is what stands where the engine has no VL.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from hfi_sim.engine.link.config import MAX_VLS, Arbitration, Buffers, FlowControl
-from hfi_sim.management.sma.facts import BUFFER_UNIT, Port
+from hfi_sim.management.sma.facts import BUFFER_UNIT, HFI_VLS, Port
 from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.header import MadStatus
 from hfi_sim.wire.sma.tables import BUFFER_CONTROL_BLOCK, BufferControl, VlArb
 
 _LOW: Final = 0
 _HIGH: Final = 1
+_PREEMPTING: Final = 2
+_HFI_TURNS: Final = 2 * 16
+"""Bytes of the turns that an HFI has, and keeps."""
+_HFI_SECTIONS: Final = (_HFI_TURNS, _HFI_TURNS, 2 * 32, 0)
+"""Bytes of each section that an HFI has."""
+_NONE_PREEMPTS: Final = (b"\x0f\0" * 32).ljust(VlArb.SIZE, b"\0")
+"""What an HFI says of preempting VLs, which it has not."""
 _SECTIONS: Final = 4
 _LIMIT_UNIT: Final = 4096
 """Bytes of the limit of high priority. Source: InfiniBand architecture 14.2.5.6, PortInfo VLHighLimit."""
 _NO_LIMIT: Final = 255
 _VLS: Final = 32
 """Of the attributes."""
+_VL15: Final = 15
 _ANY: Final = BufferControl(
     0, 0x700, tuple({"dedicated": 0x10, "shared": 0x100} for _ in range(_VLS))
 ).build()
@@ -39,13 +50,23 @@ def vl_arbitration(node: SmaNode, question: AttributeRequest) -> bytes:
         return _section_of(port, section)
 
     def write(port: Port, block: bytes) -> None:
+        if isinstance(port, HfiPort):
+            if section > _HIGH:
+                has = _HFI_SECTIONS[section]
+                raise AttributeRefusedError(MadStatus.UNSUPPORTED, read(port)[:has] + block[has:])
+            block = block[:_HFI_TURNS].ljust(VlArb.SIZE, b"\0")
         port.settings.tables[SubnetAttrId.VL_ARB, section] = block
         arbitrate(port)
 
-    return of_ports(node, question, VlArb.SIZE, read, write)
+    shown = of_ports(node, question, VlArb.SIZE, read, write)
+    if isinstance(node.port, HfiPort) and question.is_set:  # what the HFI has, over what was sent
+        return shown[: _HFI_SECTIONS[section]] + question.data[_HFI_SECTIONS[section] : VlArb.SIZE]
+    return shown
 
 
 def _section_of(port: Port, section: int) -> bytes:
+    if isinstance(port, HfiPort) and section == _PREEMPTING:
+        return _NONE_PREEMPTS
     return port.settings.tables.get((SubnetAttrId.VL_ARB, section), bytes(VlArb.SIZE))
 
 
@@ -75,11 +96,21 @@ def buffer_control(node: SmaNode, question: AttributeRequest) -> bytes:
         return port.settings.tables.get(key) or _buffers_of(port)
 
     def write(port: Port, block: bytes) -> None:
+        if isinstance(port, HfiPort):
+            block = _of_hfi(BufferControl.parse(block)).build()
         port.settings.tables[key] = block
         if not isinstance(port, SwitchPort0):
             port.set_buffers(_buffers_in(BufferControl.parse(block)))
 
     return of_ports(node, question, BufferControl.SIZE, read, write, BUFFER_CONTROL_BLOCK)
+
+
+def _of_hfi(control: BufferControl) -> BufferControl:
+    """Return what an HFI keeps of a BufferControl: of the VLs that it has."""
+    none = {"dedicated": 0, "shared": 0}
+    has = (*range(HFI_VLS), _VL15)
+    vls = tuple(vl if number in has else none for number, vl in enumerate(control.vls))
+    return replace(control, reserved=0, vls=vls)
 
 
 def _buffers_in(control: BufferControl) -> Buffers:

@@ -23,9 +23,15 @@ SetLinks = Callable[[Iterable[Link], bool, str], None]
 class AttributeRefusedError(HfiSimError):
     """An attribute, or its modifier, that the agent does not take; the status says why."""
 
-    def __init__(self, status: MadStatus = MadStatus.INVALID) -> None:
+    def __init__(self, status: MadStatus = MadStatus.INVALID, data: bytes = b"") -> None:
         super().__init__(status.text)
         self.status = status
+        self.data = data
+        """What the response shows all the same."""
+
+
+class UnansweredError(HfiSimError):
+    """There is no response: the link over which it would go is down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class AttributeRequest:
     """The port that it came by."""
     shows_mkey: bool = True
     """Whether the answer may show the M_Key."""
+    is_local: bool = False
+    """Whether a program on this node asks."""
 
     @property
     def count(self) -> int:

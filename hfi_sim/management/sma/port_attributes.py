@@ -1,6 +1,6 @@
 """PortInfo and PortStateInfo: asked and set. What is set takes effect in the engine at once.
 
-Source: hfi1 mad.c of Linux: __subn_set_opa_portinfo, set_port_states, __subn_get_opa_psi.
+Those of an HFI are hfi1's (`hfi_port`); those of switches, of which there is no such judge, are these.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.base.port_state import PortEvent, PortState
+from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid
 from hfi_sim.engine.link.config import MAX_MTU
+from hfi_sim.management.sma import hfi_port
 from hfi_sim.management.sma.facts import Port, pkey_drops_of, port_info_of, port_state_info_of
+from hfi_sim.management.sma.hfi_port import SM_START, VL15, VL15_MTU, train
 from hfi_sim.management.sma.lanes import arbitrate
 from hfi_sim.management.sma.node import ALL_PORTS, AttributeRefusedError, AttributeRequest, SmaNode
 from hfi_sim.nodes.hfi import HfiPort
@@ -20,10 +22,6 @@ from hfi_sim.wire.sma.port_info import HOQ_LIFE, PhysicalState, PortInfo, PortSt
 
 PORT_INFO_STEP: Final = 248
 """Bytes from one PortInfo to the next."""
-SM_START: Final = 0x200
-"""Bit of the modifier: the subnet manager begins to set the port up."""
-_VL15_MTU: Final = 2048
-_VL15: Final = 15
 _VLS: Final = 16
 
 _ZERO_IS_NO_CHANGE: Final = frozenset(
@@ -45,11 +43,13 @@ _NOT_KEPT: Final = frozenset(
 _KEPT: Final = tuple(
     name for name, field in PortInfo.HEADER.fields.items() if field.access == "RW" and name not in _NOT_KEPT
 )
-_NOT_FORWARDED: Final = frozenset({PhysicalState.NOP, PhysicalState.POLLING, PhysicalState.DISABLED})
+_TRAINED: Final = frozenset({PhysicalState.NOP, PhysicalState.POLLING, PhysicalState.DISABLED})
 
 
 def port_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer a Get or a Set of PortInfo."""
+    if isinstance(node.port, HfiPort):
+        return hfi_port.port_info(node, node.port, question)
     ports = node.ports(question)
     room = [PORT_INFO_STEP] * (len(ports) - 1) + [PortInfo.SIZE]
     if sum(room) > len(question.data):
@@ -68,6 +68,8 @@ def port_info(node: SmaNode, question: AttributeRequest) -> bytes:
 
 def port_state_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer a Get or a Set of PortStateInfo."""
+    if isinstance(node.port, HfiPort):
+        return hfi_port.port_state_info(node, node.port, question)
     ports = node.ports(question)
     blocks = question.blocks(PortStateInfo.SIZE, len(ports))
     if question.is_set:
@@ -83,11 +85,12 @@ def _shown(port: Port, question: AttributeRequest) -> PortInfo:
 
 
 def _set(node: SmaNode, port: Port, wanted: PortInfo, question: AttributeRequest) -> None:
+    assert not isinstance(port, HfiPort)  # noqa: S101 - see port_info
     invalid = False
-    if isinstance(port, HfiPort | SwitchPort0):
+    if isinstance(port, SwitchPort0):
         if (wanted.lid | wanted.master_sm_lid) & ~LID_PERMISSIVE:
             raise AttributeRefusedError
-        invalid = not _may_have(port, wanted.master_sm_lid)
+        invalid = not _may_have(wanted.master_sm_lid)
     before = port.settings.info
     port.settings.info = replace(
         before,
@@ -102,49 +105,34 @@ def _set(node: SmaNode, port: Port, wanted: PortInfo, question: AttributeRequest
         port.enforce_pkeys(
             port.settings.pkeys, inbound=wanted.enforce_inbound, outbound=wanted.enforce_outbound
         )
-    else:
-        if _may_have(port, wanted.lid) and wanted.lid % (1 << wanted.lmc) == 0:
-            port.set_lid(Lid(wanted.lid), wanted.lmc)
-        else:
-            invalid = True
-        if _may_have(port, wanted.master_sm_lid):
-            port.settings.trap_lid = wanted.master_sm_lid
-            if isinstance(port, HfiPort):
-                _tell_host(port, wanted)
-    if not isinstance(port, SwitchPort0):
         _set_mtus(port, wanted)
         port.set_hoq_codes([queue & HOQ_LIFE for queue in wanted.xmit_q[:_VLS]])
         arbitrate(port)
+    else:
+        if _may_have(wanted.lid) and wanted.lid % (1 << wanted.lmc) == 0:
+            port.set_lid(Lid(wanted.lid), wanted.lmc)
+        else:
+            invalid = True
+        if _may_have(wanted.master_sm_lid):
+            port.settings.trap_lid = wanted.master_sm_lid
     _set_states(node, port, wanted.physical_state, wanted.state, question)
     if invalid:
         raise AttributeRefusedError
 
 
-def _may_have(port: HfiPort | SwitchPort0, lid: int) -> bool:
-    """Return whether a port may be given a LID, or that of its manager: one of unicast, or none before it is ARMED.
-
-    What else a Set says takes effect all the same, although its status says that it is invalid, as in hfi1. There a
-    base LID that its LMC does not fit is taken; here it is left alone as well.
-    """
-    return (0 < lid < LID_MULTICAST_FIRST) or (lid == 0 and port.state in (PortState.DOWN, PortState.INIT))
+def _may_have(lid: int) -> bool:
+    """Return whether port 0 may be given a LID, or that of its manager: one of unicast."""
+    return 0 < lid < LID_MULTICAST_FIRST
 
 
-def _tell_host(port: HfiPort, wanted: PortInfo) -> None:
-    sm_lid = Lid(wanted.master_sm_lid)
-    if sm_lid != port.sm_lid:
-        port.sm_lid = sm_lid
-        port.report(PortEvent.SM_CHANGE)
-    if wanted.client_reregister:
-        port.report(PortEvent.CLIENT_REREGISTER)
-
-
-def _set_mtus(port: HfiPort | SwitchPort, wanted: PortInfo) -> None:
+def _set_mtus(port: SwitchPort, wanted: PortInfo) -> None:
     mtus = [wanted.mtu_of_vl(vl) for vl in range(_VLS)]
-    mtus[_VL15] = max(mtus[_VL15], _VL15_MTU)  # or the port could never be managed again
-    port.set_vl_mtus(() if all(mtu == MAX_MTU for mtu in mtus[:_VL15]) else mtus)
+    mtus[VL15] = max(mtus[VL15], VL15_MTU)
+    port.set_vl_mtus(() if all(mtu == MAX_MTU for mtu in mtus[:VL15]) else mtus)
 
 
 def _set_states(node: SmaNode, port: Port, physical: int, state: int, question: AttributeRequest) -> None:
+    assert not isinstance(port, HfiPort)  # noqa: S101 - see port_state_info
     if question.attr_mod & SM_START and port.state is PortState.INIT:
         port.settings.info = replace(port.settings.info, is_sm_configuration_started=True)
     if isinstance(port, SwitchPort0):
@@ -153,30 +141,14 @@ def _set_states(node: SmaNode, port: Port, physical: int, state: int, question: 
         if physical or state:
             _set_physical(node, port, physical)
     elif state == PortState.ARMED and port.state in (PortState.INIT, PortState.ARMED):
-        _enter(port, PortState.ARMED)
+        port.state = PortState.ARMED
     elif state == PortState.ACTIVE and port.state in (PortState.ARMED, PortState.ACTIVE):
-        _enter(port, PortState.ACTIVE)
+        port.state = PortState.ACTIVE
     else:
         raise AttributeRefusedError
 
 
-def _enter(port: HfiPort | SwitchPort, state: PortState) -> None:
-    if isinstance(port, HfiPort):
-        port.set_state(state)
-    else:
-        port.state = state
-
-
-def _set_physical(node: SmaNode, port: HfiPort | SwitchPort, physical: int) -> None:
-    """Disable a port, or let it train anew: its link goes down, and comes up unless something else holds it down."""
-    if physical not in _NOT_FORWARDED:
+def _set_physical(node: SmaNode, port: SwitchPort, physical: int) -> None:
+    if physical not in _TRAINED:
         raise AttributeRefusedError
-    disabled = physical == PhysicalState.DISABLED
-    port.settings.physical_state = PhysicalState.DISABLED if disabled else PhysicalState.POLLING
-    if port.link is None:
-        return
-    by = f"subnet manager at {port.name}"
-    if port.link.up:
-        node.set_links([port.link], False, by)
-    if not disabled:
-        node.set_links([port.link], True, by)
+    train(node, port, disabled=physical == PhysicalState.DISABLED)

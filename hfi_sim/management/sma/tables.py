@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hfi_sim.base.pkeys import PkeyTable
+from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT
 from hfi_sim.engine.link.config import MAX_VLS, SERVICE_CHANNELS, vls_without_table
 from hfi_sim.management.sma.facts import Port, partition_cap_of
 from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
+from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.port_settings import ONE_TO_ONE
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
@@ -22,6 +25,16 @@ from hfi_sim.wire.sma.tables import (
     ScToScMultiSet,
 )
 
+_HFI_PKEYS: Final = 16
+"""Where an HFI must have the limited P_Key of management: an HFI1 has no more."""
+_ASYNC: Final = 0x1000
+"""Bit of the modifier of SCtoVLt: also in ARMED and ACTIVE; an HFI does not take it."""
+_VL_BITS, _VLNT_BITS = 0x1F, 0xF
+_HFI_VLNT: Final = bytes([*range(8), *[0] * 7, 15]).ljust(SERVICE_CHANNELS, b"\0")
+"""SCtoVLnt of an HFI, until it is set."""
+VL_MANAGEMENT: Final = 15
+_NO_VL: Final = 12
+"""What an HFI has in place of VL15 in SCtoVLt, but for SC15: nothing leaves so."""
 _ALL_EGRESS: Final = 0x10000
 _ALL_INGRESS: Final = 0x20000
 _ONE_VL: Final = bytes(vls_without_table(None))
@@ -44,6 +57,8 @@ def partition_table(node: SmaNode, question: AttributeRequest) -> bytes:
     table += [0] * (end - len(table))
     if question.is_set:
         table[first:end] = [pkey for block in blocks for pkey in PartitionTable.parse(block).pkeys]
+        if isinstance(port, HfiPort) and PKEY_LIMITED_MANAGEMENT not in table[:_HFI_PKEYS]:
+            raise AttributeRefusedError
         _set_pkeys(port, table)
         table = [*_pkeys(port), *([0] * end)]
     return b"".join(
@@ -74,7 +89,7 @@ def sl_to_sc(node: SmaNode, question: AttributeRequest) -> bytes:
     _refuse_modifier(node, question)
     settings = node.port.settings
     if question.is_set:
-        settings.sl_to_sc = _channels(question)
+        settings.sl_to_sc = _channels(node, question)
     return bytes(settings.sl_to_sc)
 
 
@@ -83,7 +98,7 @@ def sc_to_sl(node: SmaNode, question: AttributeRequest) -> bytes:
     _refuse_modifier(node, question)
     settings = node.port.settings
     if question.is_set:
-        settings.sc_to_sl = _channels(question)
+        settings.sc_to_sl = _channels(node, question)
     return bytes(settings.sc_to_sl)
 
 
@@ -93,9 +108,10 @@ def _refuse_modifier(node: SmaNode, question: AttributeRequest) -> None:
         raise AttributeRefusedError
 
 
-def _channels(question: AttributeRequest) -> tuple[int, ...]:
+def _channels(node: SmaNode, question: AttributeRequest) -> tuple[int, ...]:
+    """Return the table that was sent; an HFI takes anything for a channel, also what there is not."""
     (block,) = question.blocks(SERVICE_CHANNELS, 1)
-    return _channels_in(block)
+    return tuple(block) if node.switch is None else _channels_in(block)
 
 
 def _channels_in(block: bytes) -> tuple[int, ...]:
@@ -181,6 +197,10 @@ def sc_to_vlt(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoVLt: by which virtual lane a port sends."""
 
     def write(port: Port, block: bytes) -> None:
+        if isinstance(port, HfiPort):
+            _refuse_in_use(port, question)
+            port.settings.tables[SubnetAttrId.SC_TO_VLT, 0] = bytes(vl & _VL_BITS for vl in block)
+            block = bytes(_lane(sc, vl & _VL_BITS) for sc, vl in enumerate(block))
         if max(block) >= MAX_VLS:
             raise AttributeRefusedError
         if isinstance(port, SwitchPort0):
@@ -191,9 +211,25 @@ def sc_to_vlt(node: SmaNode, question: AttributeRequest) -> bytes:
     return of_ports(node, question, SERVICE_CHANNELS, _sc_to_vl_of, write)
 
 
+def _lane(sc: int, vl: int) -> int:
+    """Return the lane that packets of a service channel leave on: there are data VLs, and VL15 for management."""
+    return _NO_VL if vl >= MAX_VLS or (vl == VL_MANAGEMENT and sc != SC_MANAGEMENT) else vl
+
+
+def _refuse_in_use(port: HfiPort, question: AttributeRequest) -> None:
+    """Refuse to change by which lane an HFI sends once it may send."""
+    if port.state in (PortState.ARMED, PortState.ACTIVE) or question.attr_mod & _ASYNC:
+        raise AttributeRefusedError
+
+
 def _sc_to_vl_of(port: Port) -> bytes:
     if isinstance(port, SwitchPort0):
         return port.settings.tables.get((SubnetAttrId.SC_TO_VLT, 0), _ONE_VL)
+    kept = port.settings.tables.get((SubnetAttrId.SC_TO_VLT, 0))
+    if isinstance(port, HfiPort) and kept is not None:
+        return bytes(
+            VL_MANAGEMENT if vl == _NO_VL and sc != SC_MANAGEMENT else vl for sc, vl in enumerate(kept)
+        )
     if port.sc_to_vl:
         return bytes(port.sc_to_vl)
     return bytes(
@@ -207,9 +243,14 @@ def sc_to_vl_kept(node: SmaNode, question: AttributeRequest) -> bytes:
         node.the_switch()
 
     def read(port: Port) -> bytes:
-        return port.settings.tables.get((question.attr_id, 0), _ONE_VL)
+        initial = _HFI_VLNT if isinstance(port, HfiPort) else _ONE_VL
+        return port.settings.tables.get((question.attr_id, 0), initial)
 
     def write(port: Port, block: bytes) -> None:
+        if isinstance(port, HfiPort):
+            if port.state in (PortState.ARMED, PortState.ACTIVE):
+                raise AttributeRefusedError
+            block = bytes(vl & _VLNT_BITS for vl in block)
         if max(block) >= SERVICE_CHANNELS:
             raise AttributeRefusedError
         port.settings.tables[question.attr_id, 0] = block

@@ -12,7 +12,16 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.wire.field import BYTES, HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
-from hfi_sim.wire.mad.header import BASE_VERSION_IB, MAD_SIZE, MAD_SIZE_IB, MadClass, MadHeader
+from hfi_sim.wire.mad.header import (
+    BASE_VERSION_IB,
+    BASE_VERSION_OPA,
+    MAD_SIZE,
+    MAD_SIZE_IB,
+    MadClass,
+    MadHeader,
+    Method,
+    mad_size,
+)
 
 PATH_LENGTH: Final = 64
 """Bytes of a path; byte 0 is not used, so it has 63 hops at most."""
@@ -73,6 +82,8 @@ _HOPS: Final = MadHeader.HEADER.place("class_specific").offset
 _DATA_LID: Final = MadHeader.SIZE + LidRoutedHeader.SIZE
 _DATA_DIRECTED: Final = MadHeader.SIZE + DirectedHeader.SIZE
 _DATA_IB: Final = 64
+CLASS_VERSION: Final = 0x80
+"""Of OPA's form, in which an SMP of base version 0x80 is; with any other, Linux looks for a route in InfiniBand's."""
 _DATA_IB_SIZE: Final = 64
 
 
@@ -90,7 +101,7 @@ _IB: Final = _places(IbDirectedHeader)
 class Smp:
     """An SMP as it is passed from node to node: its bytes, changed in place."""
 
-    __slots__ = ("_places", "base_version", "mad", "mgmt_class")
+    __slots__ = ("_has_ib_form", "_places", "base_version", "mad", "mgmt_class")
 
     def __init__(self, mad: bytes | bytearray | memoryview) -> None:
         """Take a MAD of a class of subnet management. One of base version 0x80 may travel without zeros at its end.
@@ -98,19 +109,17 @@ class Smp:
         Raises:  WireError: shorter than its headers, or, of base version 1, than such a MAD.
         Source:  hfi1, whose SMPs are as long as their attributes.
         """
-        is_ib = mad[0] == BASE_VERSION_IB
-        headers = _DATA_DIRECTED if mad[1] == MadClass.SUBN_DIRECTED else _DATA_LID
-        least = MAD_SIZE_IB if is_ib else headers
+        directed = mad[1] == MadClass.SUBN_DIRECTED
+        self._has_ib_form = mad[0] != BASE_VERSION_OPA or mad[2] != CLASS_VERSION
+        least = MAD_SIZE_IB if self._has_ib_form else _DATA_DIRECTED if directed else _DATA_LID
         if len(mad) < least:
             raise WireError(
                 "smp", len(mad), f"{len(mad)} bytes, an SMP of base version {mad[0]:#04x} has {least}"
             )
-        size = MAD_SIZE_IB if is_ib else MAD_SIZE
-        self.mad = bytearray(mad[:size])
-        self.mad += bytes(size - len(self.mad))
+        self.mad = bytearray(mad[: mad_size(mad[0])])
         self.base_version = mad[0]
         self.mgmt_class = mad[1]
-        self._places = _IB if mad[0] == BASE_VERSION_IB else _OPA
+        self._places = _IB if self._has_ib_form else _OPA
 
     def __bytes__(self) -> bytes:
         return bytes(self.mad)
@@ -126,11 +135,16 @@ class Smp:
         return int.from_bytes(self.mad[_MKEY])
 
     @property
-    def data(self) -> memoryview:
-        """The room for its attribute, which may be written."""
-        if self.base_version == BASE_VERSION_IB:
-            return memoryview(self.mad)[_DATA_IB : _DATA_IB + _DATA_IB_SIZE]
-        return memoryview(self.mad)[_DATA_DIRECTED if self.directed else _DATA_LID :]
+    def _data(self) -> slice:
+        if self._has_ib_form:
+            return slice(_DATA_IB, _DATA_IB + _DATA_IB_SIZE)
+        return slice(_DATA_DIRECTED if self.directed else _DATA_LID, MAD_SIZE)
+
+    @property
+    def data(self) -> bytes:
+        """The room for its attribute: what was sent, and zeros."""
+        place = self._data
+        return bytes(self.mad[place]).ljust(place.stop - place.start, b"\0")
 
     # --- the directed route --------------------------------------------------------------------------------
 
@@ -190,6 +204,13 @@ class Smp:
     def return_path(self) -> bytes:
         """The ports by which it has come, 64 bytes."""
         return bytes(self.mad[self._places["return_path"]])
+
+    def answer(self, status: int, data: bytes) -> None:
+        """Make the response of it that has these data; it is as long as they are, in whole 8 bytes."""
+        place = self._data
+        size = _DATA_IB_SIZE if self._has_ib_form else -(-len(data) // 8) * 8
+        self.mad[place] = data.ljust(size, b"\0")
+        self.turn_round(Method.GET_RESP, status)
 
     def turn_round(self, method: int, status: int) -> None:
         """Make a response of it."""

@@ -86,6 +86,11 @@ MTU_BYTES: Final = {
 """What a code means, in bytes."""
 
 
+def mtu_bytes(code: int) -> int:
+    """Return what a code means, in bytes; of an unknown one 0."""
+    return MTU_BYTES[MtuCode(code)] if code <= MtuCode.MTU_10240 else 0
+
+
 def mtu_code_for(size: int) -> MtuCode:
     """Return the code of the smallest MTU that carries `size` bytes of payload; the largest there is, if none does."""
     return min((code for code, length in MTU_BYTES.items() if length >= size), default=MtuCode.MTU_10240)
@@ -96,12 +101,16 @@ HOQ_LIFE: Final = 0x1F
 MODE_STL: Final = 4
 FORMAT_9B: Final = 2
 FORMAT_16B: Final = 8
+CRC_14: Final = 1
 CRC_16: Final = 2
 DISTANCE_1: Final = 1
 DISTANCE_2: Final = 2
 
 CAP_IS_SM: Final = 1 << 1
 """Bit of capability_mask: a subnet manager runs on the port."""
+CAP_AUTO_MIGRATION: Final = 1 << 5
+CAP_CM: Final = 1 << 16
+"""Bit of capability_mask: a communication manager answers."""
 CAP_NOTICE: Final = 1 << 22
 """Bit of capability_mask: the port tells of changes of its capabilities."""
 CAP3_VLR: Final = 1 << 0
@@ -292,11 +301,11 @@ class PortInfo(WireHeader):
     local_port_num: Annotated[int, Field(8, "the port that the question came by")] = 0
     reserved_240: Annotated[int, Field(16, "reserved", HEX)] = 0
 
+    def mtu_code_of(self, vl: int) -> int:
+        """Return the code of the MTU of a VL, 4 bits."""
+        pair = self.neighbor_mtu[vl // 2]
+        return pair & 0xF if vl % 2 else pair >> 4
+
     def mtu_of_vl(self, vl: int) -> int:
         """Return the MTU of a VL in bytes; 0: nothing leaves on it, or an unknown code."""
-        pair = self.neighbor_mtu[vl // 2]
-        return (
-            MTU_BYTES.get(MtuCode(code), 0)
-            if (code := pair & 0xF if vl % 2 else pair >> 4) <= MtuCode.MTU_10240
-            else 0
-        )
+        return mtu_bytes(self.mtu_code_of(vl))

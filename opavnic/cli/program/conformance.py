@@ -19,7 +19,9 @@ from opavnic.cli.base.group import JoinedGroup, command_group
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_line
 from opavnic.conformance.datapaths import AUTO, find_datapath
 from opavnic.conformance.encap import run_encap
+from opavnic.conformance.hfi1_kernel import hfi1
 from opavnic.conformance.kernel import run_vema_kernel
+from opavnic.conformance.management import run_management, simulated
 from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.sending_kernel import run_encap_on_kernel
@@ -37,7 +39,7 @@ def report(results: Sequence[Result], as_json: bool) -> None:
             for difference in result.differences:
                 for line in difference.lines():
                     print_line(line)
-            for line in (result.summary(), *result.reasons()):
+            for line in (*result.table(), result.summary(), *result.reasons()):
                 print_line(line)
     if not all(result.ok for result in results):
         raise typer.Exit(EXIT_FAILED)
@@ -119,6 +121,27 @@ def vema(
         _run(lambda: [run_vema(path) for path in files], as_json)
     else:
         _run(lambda: _run_target(files, target, lid), as_json)
+
+
+Kernel1 = Annotated[bool, typer.Option("--kernel", help="Ask Linux's own hfi1, in user mode.")]
+
+
+@app.command(epilog="Example: opavnic conformance sma tests/vectors/hfi1-sma-1.jsonl.gz")
+def sma(files: Files, kernel: Kernel1 = False, as_json: AsJson = False) -> None:
+    """Put recorded SMPs to the subnet management agent of an HFI; compare with what hfi1 has answered.
+
+    With --kernel they go to Linux's own hfi1 on a virtual HFI: see opavnic kernel.
+    """
+    _run(lambda: [run_management(path, "sma", hfi1 if kernel else simulated) for path in files], as_json)
+
+
+@app.command(epilog="Example: opavnic conformance pma tests/vectors/hfi1-pma-1.jsonl.gz")
+def pma(files: Files, kernel: Kernel1 = False, as_json: AsJson = False) -> None:
+    """Put recorded requests to the performance management agent of an HFI; compare with what hfi1 has answered.
+
+    With --kernel they go to Linux's own hfi1 on a virtual HFI: see opavnic kernel.
+    """
+    _run(lambda: [run_management(path, "pma", hfi1 if kernel else simulated) for path in files], as_json)
 
 
 def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result]:

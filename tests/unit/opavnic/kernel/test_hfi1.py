@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import shutil
 import socket
@@ -13,12 +15,15 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.fabric.topology import single_switch
+from opavnic.conformance.hfi1_kernel import hfi1
+from opavnic.conformance.management import run_management
 from opavnic.kernel.cache import MODULES, KernelError, find_kernel
 from opavnic.kernel.drivers import HFI1
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.virtual import VirtualKernel
 from opavnic.scenario import Scenario, run_virtual
 
+VECTORS = Path(__file__).parents[3] / "vectors"
 SMPS = Path(__file__).parents[3] / "hfi_smps.py"
 NEIGHBOUR = struct.pack(
     "!B3xQBBBB5I", 0x25, 0x0011750102000001, 7, 1, 0x50, 0, 0x10, 0x311003, 0x20008, 0x24F100, 0
@@ -169,6 +174,20 @@ def test_links_go_down_and_up_and_the_driver_is_unloaded_and_loaded() -> None:
     assert log.count("Link down reason: Neighbor link down message 39, FM bounce") == 3
     assert log.count("Link down reason: Neighbor link down message 35, Reboot") == 1
     assert log.count("Link down reason: Unexpected link down") == 1, "the cable is pulled with the kernel"
+
+
+@pytest.mark.parametrize(
+    ("of", "names"), [("sma", ("methods", "begins", "aggregates")), ("pma", ("pm_clears",))]
+)
+def test_hfi1_answers_what_was_recorded(of: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    with gzip.open(VECTORS / f"hfi1-{of}-1.jsonl.gz", "rt") as lines:
+        chosen = [line for line in lines if json.loads(line)["session"] in names]
+    path = tmp_path / "chosen.jsonl"
+    path.write_text("".join(chosen))
+    result = run_management(path, of, hfi1)
+    assert [line for difference in result.differences for line in difference.lines()] == []
+    assert result.ok
+    assert len(chosen) == len(names)
 
 
 async def _log(seed: int) -> list[str]:

@@ -1,0 +1,128 @@
+"""Linux's own hfi1 as an HFI that is asked and set by MADs: in a kernel, of which this process is the neighbour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import Lrh16B, l4_of
+from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.fm_packet import parse_fm_payload
+from hfi_sim.wire.mad.header import TID, Method
+from hfi_sim.wire.sma.port_info import PortStateInfo
+from opavnic.conformance.asked_hfi import (
+    NEIGHBOUR_PORT,
+    SMP_BEHIND,
+    SMP_DATA,
+    SWITCH_GUID,
+    AskedHfi,
+    build_smp,
+    packet_of,
+    question_behind,
+)
+from opavnic.kernel.cache import KernelError, find_kernel
+from opavnic.kernel.drivers import HFI1
+from opavnic.kernel.hfi1_port import FM_TAIL, SmaMessage
+from opavnic.kernel.process import KernelProcess
+from opavnic.kernel.wire import IDLE, LINK, NEIGHBOUR, PhysicalLink, WireKind, build_frame, parse_frame
+
+_STATES: Final = build_smp(Method.GET, SubnetAttrId.PORT_STATE_INFO, 1 << 24 | 1)
+_PATIENCE_S: Final = 10.0
+_SILENCE_S: Final = 0.5
+_TRIES: Final = 2
+
+
+class Hfi1(AskedHfi):
+    """Linux's own, in a kernel of which this is the neighbour."""
+
+    def __init__(self, process: KernelProcess) -> None:
+        """Take a kernel that runs, and wait until its link is up.
+
+        Raises:  KernelError: it has ended, or its link does not come up.
+        """
+        super().__init__()
+        self._process = process
+        self._icrc = Icrc()
+        self._state = 0
+        self._heard: list[bytes] = []
+        body = LINK.build(
+            **NEIGHBOUR,
+            guid=SWITCH_GUID,
+            port=NEIGHBOUR_PORT,
+            type=1,
+            state=PhysicalLink.LINK_UP,
+            lni=1 << 23,
+        )
+        process.send(build_frame(WireKind.LINK, body))
+        self.await_link()
+
+    def _receive(self, end: float) -> bool:
+        frame = self._process.receive(max(0.0, end - time.monotonic()))
+        found = None if frame is None else parse_frame(frame)
+        if found is None:
+            return frame is not None
+        if found.kind == WireKind.LINK and len(found.body) == LINK.size:
+            self._state = LINK.parse(found.body).state
+        elif found.kind == WireKind.PACKET and l4_of(found.body) == L4.FM:
+            _, mad = parse_fm_payload(found.body[Lrh16B.SIZE : -FM_TAIL])
+            self._heard.append(mad)
+        return True
+
+    def await_link(self) -> None:
+        """Wait for it, and for an answer.
+
+        Raises:  KernelError: there is none within seconds.
+        """
+        end = time.monotonic() + _PATIENCE_S
+        while self._state == PhysicalLink.LINK_UP and self._receive(time.monotonic() + _SILENCE_S):
+            pass
+        while self._state != PhysicalLink.LINK_UP or self.ask(SMP_BEHIND, PKEY_FULL_MANAGEMENT) is None:
+            if time.monotonic() > end:
+                raise KernelError(f"the link of hfi1 is not up after {_PATIENCE_S:g} s")
+            if self._state != PhysicalLink.LINK_UP:
+                self._receive(end)
+
+    def _ask(self, mad: bytes, pkey: int) -> bytes | None:
+        behind = question_behind(mad)
+        for _ in range(_TRIES):  # while Linux renews its list of GIDs, it cannot answer
+            self._heard.clear()
+            self._send(mad, pkey)
+            self._send(behind, PKEY_FULL_MANAGEMENT)
+            end = time.monotonic() + _SILENCE_S
+            while self._state == PhysicalLink.LINK_UP and (self._receive(end) or time.monotonic() < end):
+                if any(heard[TID] == behind[TID] for heard in self._heard):
+                    return self._answer(mad)
+            if self._state != PhysicalLink.LINK_UP or self._heard:
+                break
+        return self._answer(mad)
+
+    def _answer(self, mad: bytes) -> bytes | None:
+        return next((heard for heard in self._heard if heard[TID] == mad[TID]), None)
+
+    def _send(self, mad: bytes, pkey: int) -> None:
+        self._process.send(build_frame(WireKind.PACKET, packet_of(mad, pkey, self._icrc)))
+
+    def arm_neighbour(self) -> None:
+        """See `AskedHfi`; wait until the driver has seen it, in seconds at most."""
+        self._process.send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end:
+            answer = self.ask(_STATES, PKEY_FULL_MANAGEMENT)
+            if answer is not None and PortStateInfo.parse(answer[SMP_DATA:]).neighbor_normal:
+                break
+
+
+@contextmanager
+def hfi1() -> Iterator[AskedHfi]:
+    """Start the newest kernel that has hfi1.
+
+    Raises:  KernelError: none is built, or it does not come up.
+    """
+    with KernelProcess(find_kernel(driver=HFI1), driver=HFI1) as process:
+        process.await_ready()
+        yield Hfi1(process)

@@ -1,0 +1,289 @@
+"""Recorded conversations with hfi1's agents of subnet and performance management, held with an HFI again.
+
+Responses are compared byte for byte, but for the hop pointer, which the link's other end has changed. Differences are
+told by the fields of the attribute; which of them are meant so is declared (`BY_DESIGN`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from hfi_sim.wire.header import Header, WireHeader
+from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.header import BASE_VERSION_IB, MadHeader, Method
+from hfi_sim.wire.mad.pma_attributes import (
+    DATA_PORT,
+    ERROR_PORT,
+    PORT_STATUS,
+    ErrorInfoPort,
+    ErrorInfoRequest,
+    PortCountersRequest,
+)
+from hfi_sim.wire.sma.congestion import CongestionInfo, HfiCongestionControl, HfiCongestionSetting
+from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
+from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
+from hfi_sim.wire.sma.tables import BufferControl, LedInfo, PartitionTable, ScToSl, ScToVl, SlToSc, VlArb
+from opavnic.conformance.asked_hfi import SMP_DATA, AskedHfi, SimulatedHfi
+from opavnic.conformance.mad_sessions import ARM, Exchange, MadSession
+from opavnic.conformance.result import CaseDifference, Result, read_cases
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SMA: Final[dict[int, type[WireHeader]]] = {
+    SubnetAttrId.NODE_DESCRIPTION: NodeDescription,
+    SubnetAttrId.NODE_INFO: NodeInfo,
+    SubnetAttrId.PORT_INFO: PortInfo,
+    SubnetAttrId.PARTITION_TABLE: PartitionTable,
+    SubnetAttrId.SL_TO_SC: SlToSc,
+    SubnetAttrId.SC_TO_SL: ScToSl,
+    SubnetAttrId.SC_TO_VLT: ScToVl,
+    SubnetAttrId.SC_TO_VLNT: ScToVl,
+    SubnetAttrId.VL_ARB: VlArb,
+    SubnetAttrId.LED_INFO: LedInfo,
+    SubnetAttrId.PORT_STATE_INFO: PortStateInfo,
+    SubnetAttrId.BUFFER_CONTROL: BufferControl,
+    SubnetAttrId.CONGESTION_INFO: CongestionInfo,
+    SubnetAttrId.HFI_CONGESTION_SETTING: HfiCongestionSetting,
+    SubnetAttrId.HFI_CONGESTION_CONTROL: HfiCongestionControl,
+}
+_PMA: Final[dict[int, tuple[int, Header | type[WireHeader]]]] = {
+    PmAttrId.PORT_STATUS: (0, PORT_STATUS),
+    PmAttrId.DATA_PORT_COUNTERS: (PortCountersRequest.SIZE, DATA_PORT),
+    PmAttrId.ERROR_PORT_COUNTERS: (PortCountersRequest.SIZE, ERROR_PORT),
+    PmAttrId.ERROR_INFO: (ErrorInfoRequest.SIZE, ErrorInfoPort),
+}
+"""Where the block of the port begins in a response, and what it is."""
+_MEMBER: Final = struct.Struct(">HHI")
+
+_MORE_KEYS: Final = "our ports have 64 P_Keys, an HFI1 has 16"
+_NO_BUFFERS: Final = "our links have buffers before a manager shares them: ARMED does not wait for that"
+_PLAN: Final = "speeds are those of the planned cable"
+_DEVICE: Final = "the virtual HFI has no EPROM, no module in its cage, and measures no link"
+_COUNTS: Final = (
+    "packets and flits are counted by the virtual HFI, which is ours, with the questions of its start"
+)
+_TABLE: Final = "SCtoVLt, until it is set, is the link's own"
+
+
+class Meant(NamedTuple):
+    """A difference that is meant so."""
+
+    attribute: int
+    field: str
+    why: str
+    expected: object = None
+    """What hfi1 says there, or what it begins with; None: anything."""
+
+    def covers(self, attribute: int, field: str, expected: object) -> bool:
+        """Return whether a difference is this one."""
+        if (attribute, field) != (self.attribute, self.field):
+            return False
+        is_start = isinstance(self.expected, tuple) and isinstance(expected, tuple)
+        begins = expected[: len(self.expected)] if is_start else expected  # type: ignore[index, arg-type]
+        return self.expected is None or begins == self.expected
+
+
+BY_DESIGN: Final = (
+    Meant(SubnetAttrId.PARTITION_TABLE, "status", _MORE_KEYS),
+    Meant(SubnetAttrId.PARTITION_TABLE, "length", _MORE_KEYS),
+    Meant(SubnetAttrId.NODE_INFO, "partition_cap", _MORE_KEYS),
+    Meant(
+        SubnetAttrId.PARTITION_TABLE,
+        "pkeys",
+        "our ports begin without the default partition 0x8001, and managers' without 0xffff",
+        (0x8001, 0x7FFF, 0xFFFF, *[0] * 29),
+    ),
+    Meant(SubnetAttrId.BUFFER_CONTROL, "overall_shared", _NO_BUFFERS, 0),
+    Meant(SubnetAttrId.BUFFER_CONTROL, "vls", _NO_BUFFERS, ({"dedicated": 0, "shared": 0},) * 8),
+    Meant(SubnetAttrId.PORT_INFO, "state", _NO_BUFFERS, 2),
+    Meant(SubnetAttrId.PORT_STATE_INFO, "state", _NO_BUFFERS, 2),
+    Meant(SubnetAttrId.CABLE_INFO, "status", _DEVICE),
+    Meant(SubnetAttrId.CABLE_INFO, "length", _DEVICE),
+    Meant(SubnetAttrId.PORT_INFO, "port_type", _DEVICE, 0),
+    Meant(SubnetAttrId.PORT_INFO, "replay_wire_depth", _DEVICE, 0),
+    Meant(SubnetAttrId.PORT_INFO, "speed_supported", _PLAN),
+    Meant(SubnetAttrId.PORT_INFO, "speed_enabled", _PLAN),
+    Meant(SubnetAttrId.PORT_INFO, "lmc", "a base LID that its LMC does not fit is left alone"),
+    Meant(
+        SubnetAttrId.PORT_INFO,
+        "pkey_violations",
+        "ours counts SMPs with a wrong P_Key, which hfi1 drops uncounted",
+    ),
+    Meant(SubnetAttrId.HFI_CONGESTION_LOG, "data", "our congestion log has no time: it is empty"),
+    Meant(SubnetAttrId.SC_TO_VLT, "vls", _TABLE, tuple(bytes([*range(8), *[0] * 7, 15]).ljust(32, b"\0"))),
+    Meant(SubnetAttrId.NODE_INFO, "answer", "an agent answers although its tables lead nowhere", False),
+    Meant(SubnetAttrId.SL_TO_SC, "answer", "an agent answers although its tables lead nowhere", False),
+)
+PM_BY_DESIGN: Final = (
+    *(
+        Meant(attribute, name, _COUNTS)
+        for attribute in (PmAttrId.PORT_STATUS, PmAttrId.DATA_PORT_COUNTERS)
+        for name in ("xmit_data", "rcv_data", "xmit_pkts", "rcv_pkts", "VLs")
+    ),
+    Meant(PmAttrId.PORT_STATUS, "link_quality", _DEVICE, 0),
+    Meant(PmAttrId.DATA_PORT_COUNTERS, "link_quality", _DEVICE, 0),
+    Meant(
+        PmAttrId.ERROR_INFO, "overrun_status", "hfi1 calls no overrun its first one until it is cleared", 0x80
+    ),
+    Meant(0x12, "data", "a P_Key that does not fit is counted as an error of constraints"),
+    Meant(0x1D, "data", _COUNTS),
+    Meant(0, "answer", "a Set of attribute 0 in InfiniBand's form is answered", False),
+)
+
+Differences = dict[tuple[int, str], tuple[object, object]]
+"""What differs, by attribute and field: what hfi1 says, and what was said now."""
+
+
+def differences(asked: Exchange, got: bytes | None) -> Differences:
+    """Return the fields of a response that differ from the recorded one."""
+    attribute = asked.attribute
+    expected = asked.response
+    if expected is None or got is None:
+        return {} if expected is got else {(attribute, "answer"): (expected is not None, got is not None)}
+    found: Differences = {}
+    if len(expected) != len(got):
+        found[attribute, "length"] = (len(expected), len(got))
+    size = max(len(expected), len(got))
+    expected, got = expected.ljust(size, b"\0"), got.ljust(size, b"\0")
+    heads = [MadHeader.parse(mad) for mad in (expected, got)]
+    for name in MadHeader.HEADER.names:
+        if (
+            name != "class_specific"
+            and (pair := (getattr(heads[0], name), getattr(heads[1], name)))[0] != pair[1]
+        ):
+            found[attribute, name] = pair
+    start = SMP_DATA if asked.is_smp else MadHeader.SIZE
+    if expected[MadHeader.SIZE : start] != got[MadHeader.SIZE : start]:
+        found[attribute, "route"] = (expected[MadHeader.SIZE : start], got[MadHeader.SIZE : start])
+    if (attribute, "status") in found:
+        return found  # then the data differ, too
+    if asked.is_smp and attribute == SubnetAttrId.AGGREGATE:
+        return found | _members(expected[start:], got[start:])
+    if asked.is_smp:
+        return found | _data(attribute, _SMA.get(attribute), expected[start:], got[start:])
+    return found | _pm_data(asked, expected[start:], got[start:])
+
+
+def _data(attribute: int, header: type[WireHeader] | None, expected: bytes, got: bytes) -> Differences:
+    if expected == got:
+        return {}
+    if header is None or expected[header.SIZE :] != got[header.SIZE :] or len(got) < header.SIZE:
+        return {(attribute, "data"): (expected.rstrip(b"\0"), got.rstrip(b"\0"))}
+    pair = [header.parse(data[: header.SIZE]) for data in (expected, got)]
+    values = ((name, getattr(pair[0], name), getattr(pair[1], name)) for name in header.HEADER.names)
+    return {(attribute, name): (theirs, ours) for name, theirs, ours in values if theirs != ours}
+
+
+def _members(expected: bytes, got: bytes) -> Differences:
+    """Return the differences of the attributes of an Aggregate."""
+    found: Differences = {}
+    at = 0
+    while at + _MEMBER.size <= len(expected):
+        heads = [_MEMBER.unpack_from(data, at) for data in (expected, got)]
+        attribute, length, _ = heads[0]
+        start = at + _MEMBER.size
+        at = start + (length & 0x7F) * 8
+        if heads[0] != heads[1]:
+            found[SubnetAttrId.AGGREGATE, "member"] = (heads[0], heads[1])
+        found |= _data(attribute, _SMA.get(attribute), expected[start:at], got[start:at])
+    return found
+
+
+def _pm_data(asked: Exchange, expected: bytes, got: bytes) -> Differences:
+    attribute = asked.attribute
+    if expected == got:
+        return {}
+    start, block = _PMA.get(attribute, (0, None))
+    is_ib = asked.mad[0] == BASE_VERSION_IB
+    if block is None or is_ib or expected[:start] != got[:start]:
+        return {(attribute, "data"): (expected.rstrip(b"\0"), got.rstrip(b"\0"))}
+    end = start + (block.size if isinstance(block, Header) else block.SIZE)
+    theirs, ours = (_values(block, data[start:end]) for data in (expected, got))
+    found: Differences = {
+        (attribute, name): (value, ours[name]) for name, value in theirs.items() if value != ours[name]
+    }
+    if expected[end:] != got[end:]:
+        found[attribute, "VLs"] = (expected[end:], got[end:])
+    return found
+
+
+def _values(block: Header | type[WireHeader], data: bytes) -> dict[str, object]:
+    if isinstance(block, Header):
+        return dict(zip(block.fields, block.codec.unpack(data), strict=True))
+    parsed = block.parse(data)
+    return {name: getattr(parsed, name) for name in block.HEADER.names}
+
+
+def hold(session: MadSession, hfi: AskedHfi) -> Iterator[tuple[Exchange, bytes | None]]:
+    """Hold a conversation; yield each exchange, and what is answered now."""
+    for step in session.steps:
+        if isinstance(step, Exchange):
+            yield step, hfi.ask(step.mad, step.pkey)
+        elif step == ARM:
+            hfi.arm_neighbour()
+        else:
+            hfi.await_link()
+
+
+Ask = Callable[[], AbstractContextManager[AskedHfi]]
+"""Makes an HFI as it is when its link is up for the first time."""
+
+
+def simulated() -> AbstractContextManager[AskedHfi]:
+    """Return one of ours."""
+    return nullcontext(SimulatedHfi())
+
+
+def run_management(path: Path, of: str, ask: Ask) -> Result:
+    """Hold the conversations of a file with an HFI.
+
+    Args:    of: sma or pma; the others of the file are passed over.
+    Raises:  VectorFileError: the file cannot be read, or holds something else. KernelError: the kernel failed.
+    """
+    result = Result(of, str(path))
+    meant = BY_DESIGN if of == "sma" else PM_BY_DESIGN
+    for session in read_cases(path, MadSession.parse):
+        if session.of != of:
+            continue
+        with ask() as hfi:
+            for number, (asked, got) in enumerate(hold(session, hfi)):
+                if asked.is_smp != (of == "sma"):
+                    continue
+                found = differences(asked, got)
+                reasons = _reasons(found, meant)
+                row = result.rows.setdefault(_name(asked), Counter())
+                row["equal" if not found else "by design" if reasons else "differs"] += 1
+                if reasons:
+                    result.by_design[reasons] += 1
+                where = f"{session.name}, {_name(asked)} {asked.attr_mod:#x}, "
+                result.add(
+                    []
+                    if reasons
+                    else [CaseDifference(number, where + name, *pair) for (_, name), pair in found.items()]
+                )
+    return result
+
+
+def _reasons(found: Differences, meant: tuple[Meant, ...]) -> str:
+    """Return why these differences are meant so; empty if one of them is not, or there are none."""
+    reasons: dict[str, None] = {}
+    for (attribute, field), (expected, _) in found.items():
+        why = [row.why for row in meant if row.covers(attribute, field, expected)]
+        if not why:
+            return ""
+        reasons[why[0]] = None
+    return "; ".join(reasons)
+
+
+def _name(asked: Exchange) -> str:
+    """Return what was asked for: method and attribute."""
+    codes = SubnetAttrId if asked.is_smp else PmAttrId
+    known = {int(code): code.text for code in codes}
+    methods = {int(method): method.text for method in Method}
+    attribute = known.get(asked.attribute, f"attribute {asked.attribute:#06x}")
+    return f"{methods.get(asked.method, f'method {asked.method:#04x}')}({attribute})"
