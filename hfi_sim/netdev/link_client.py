@@ -156,8 +156,18 @@ class LinkClient:
         self._set(ifindex, f"mtu {mtu}", attrs={IFLA_MTU: U32.pack(mtu)})
 
     def rename(self, ifindex: int, name: str) -> None:
-        """Give the interface another name."""
-        self._set(ifindex, f"name {name}", attrs={IFLA_IFNAME: name.encode() + b"\0"})
+        """Give the interface another name; one that is up goes down for it where the kernel requires that."""
+        attrs = {IFLA_IFNAME: name.encode() + b"\0"}
+        try:
+            self._set(ifindex, f"name {name}", attrs=attrs)
+        except NetdevError as error:
+            if error.errno != errno.EBUSY:
+                raise
+            self.set_up(ifindex, False)
+            try:
+                self._set(ifindex, f"name {name}", attrs=attrs)
+            finally:
+                self.set_up(ifindex, True)
 
     def move(self, ifindex: int, namespace: Path) -> None:
         """Move the interface to another namespace: it arrives down, without IP and further addresses."""

@@ -16,12 +16,13 @@ from typing import Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import ETH_MTU_MAX, MacAddr, mac_text
-from hfi_sim.netdev.base import IpInterface, Merging, Netdev
+from hfi_sim.netdev.base import IpInterface, Merging
 from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import KernelAddressLists, LinkState, single_changes
 from hfi_sim.netdev.steering import ReceiveSteering
 from hfi_sim.netdev.sysctls import InterfaceSysctls
+from hfi_sim.netdev.tap_frames import TapFrames, nothing
 from hfi_sim.netdev.tun import check_tap, open_tap, set_tap_carrier, tap_name
 from hfi_sim.netdev.watch import MovedWatcher, NamespaceWatcher
 
@@ -29,23 +30,12 @@ Result = TypeVar("Result")
 
 log = logging.getLogger("hfi_sim.netdev.tap")
 
-READ_BATCH: Final = 64
-"""Frames read per wake-up of the event loop, before others get their turn."""
-ALONE_IN_A_ROW: Final = 7
-"""Wake-ups that read one frame only, after one at which no second frame waited, while they are not close together."""
-QUIET_S: Final = 0.5e-3
-"""Time between two wake-ups from which on they are not close together."""
 KERNEL_COUNTERS: Final = ("tx_packets", "tx_bytes", "tx_dropped", "rx_packets", "rx_bytes", "rx_dropped")
-VNET_HEADER: Final = bytes(10)
-"""The virtio-net header of a frame without offloads."""
-
-_READ_BYTES: Final = 65536 + 64  # more than any MTU of a TAP: a short buffer would lose the frame
 _DELETED: Final = errno.EBADFD
 """What every call on the descriptor of a TAP ends with once its interface has been deleted."""
-_NOT_TAKEN: Final = frozenset({errno.EAGAIN, errno.EIO, errno.ENOBUFS, errno.ENOMEM, errno.EINVAL})
 
 
-class TapNetdev(Netdev):
+class TapNetdev(TapFrames):
     """One TAP interface. Changes that the host makes reach `ops`; changes made through this class do not."""
 
     def __init__(
@@ -69,10 +59,7 @@ class TapNetdev(Netdev):
         self.carrier = False
         self.dormant = False
         self.ops = None
-        self.dead: str | None = None
-        """Why the interface is gone although this device was not closed; None while it is there."""
-        self.vnet_hdr = vnet_hdr
-        self._loop = loop
+        super().__init__(loop, vnet_hdr=vnet_hdr)
         self._home = watcher
         self._watcher: NamespaceWatcher | MovedWatcher = watcher
 
@@ -102,22 +89,13 @@ class TapNetdev(Netdev):
         self.kernel = state
         """What the kernel has last said of the interface."""
         self._ip: tuple[IpInterface, ...] = ()
-        self._ip_handler: Callable[[], None] = _nothing
-        self._running_handler: Callable[[], None] = _nothing
+        self._ip_handler: Callable[[], None] = nothing
+        self._running_handler: Callable[[], None] = nothing
         self._own_address: MacAddr | None = None
         self._overwritten = 0
         """How often the adapter has set the address; changes that the host made before are ignored."""
         self._transitions = 0
         """Ups and downs of the host that are still to be passed on."""
-        self._buffer = bytearray(_READ_BYTES)
-        self._view = memoryview(self._buffer)
-        self._read_at = 0.0
-        self._taken_alone = 0
-        """Number of further wake-ups that read only one frame; see ALONE_IN_A_ROW."""
-        self._buffers = (self._buffer,)
-        self._skipped = len(VNET_HEADER) if vnet_hdr else 0
-        self._reading = False
-        self._reader_follows: Callable[[], None] = _nothing
         self._steering: ReceiveSteering | None = None
         self._asked_for_steering = False
         watcher.add(self)
@@ -133,7 +111,7 @@ class TapNetdev(Netdev):
 
         Raises:  NetdevError: the name is taken, or is none.
         """
-        self.ask(lambda links: _rename(links, self.ifindex, name))
+        self.ask(lambda links: links.rename(self.ifindex, name))
         self.name = name
         self._watcher.drain()  # the notification of our own change is already there
 
@@ -188,30 +166,10 @@ class TapNetdev(Netdev):
 
     # the descriptor and its reader
 
-    def fileno(self) -> int:
-        """Return the descriptor of the TAP; -1 after close."""
-        return self._fd
-
     @property
     def can_hand_over(self) -> bool:
         """Whether the TAP is alive and its frames carry the header that another reader expects."""
         return self.vnet_hdr and self._usable
-
-    def hand_over(self, follow: Callable[[], None] | None = None) -> int:
-        """Stop reading frames here and return the descriptor; see `Netdev.hand_over`."""
-        self._reader_follows = follow or _nothing
-        if self._reading:
-            self._reading = False
-            self._loop.remove_reader(self._fd)  # harmless where the queue is stopped
-        return self._fd
-
-    def resume(self) -> None:
-        """Read frames here (again), after `hand_over`."""
-        if not self._reading and self._fd >= 0 and self.dead is None:
-            self._reading = True
-            self._reader_follows = _nothing
-            if not self.queue_stopped:
-                self._loop.add_reader(self._fd, self._readable)
 
     def steer(self, on: bool) -> bool:
         """Let all processors of this process take in what the host receives, or not; see `Netdev.steer`."""
@@ -224,85 +182,6 @@ class TapNetdev(Netdev):
             except (NetdevError, RuntimeError) as error:  # not permitted, or no thread to be had
                 log.debug("[%s] not steered: %s", self.name, error)
         return self._steering is not None and self._steering.set(on)
-
-    def stop_queue(self) -> None:
-        """Read no frames: those of the host wait in the kernel, txqueuelen of them at most (1000 unless set).
-
-        Source: tun_net_xmit(): a frame for which the ring has no room is dropped and counted as TX dropped of the
-        interface (`ip -s link`). The driver does not stop its queue, so the qdisc above never fills and senders never
-        wait: TCP slows down because of the loss, UDP loses packets. The memory is bounded, here and in the kernel.
-        """
-        if not self.queue_stopped:
-            self.queue_stopped = True
-            if self._reading:
-                self._loop.remove_reader(self._fd)
-            self._reader_follows()
-
-    def wake_queue(self) -> None:
-        """Read frames again."""
-        if self.queue_stopped:
-            self.queue_stopped = False
-            self._taken_alone = 0  # several frames may be waiting
-            if self._reading:
-                self._loop.add_reader(self._fd, self._readable)
-            self._reader_follows()
-
-    def _readable(self) -> None:
-        frame, ops = self._read(), self.ops
-        if frame is None or ops is None:
-            return
-        # usually no second frame waits; the first is sent before that is known, so that its reply is not delayed
-        ops.ndo_start_xmit(frame)
-        now = self._loop.time()
-        was_quiet, self._read_at = now > self._read_at + QUIET_S, now
-        if was_quiet and self._taken_alone:
-            self._taken_alone -= 1
-            return
-        frame = self._read() if self._is_reading else None
-        self._taken_alone = ALONE_IN_A_ROW if frame is None else 0
-        if frame is None:
-            return
-        # frames written in a row reach their program while it is still running
-        with ops.ndo_xmit_burst():
-            left = READ_BATCH - 1
-            while frame is not None:
-                ops.ndo_start_xmit(frame)
-                left -= 1
-                frame = self._read() if left and self._is_reading else None
-
-    @property
-    def _is_reading(self) -> bool:
-        """False once closed, handed over or stopped, which a frame may set off."""
-        return self._reading and not self.queue_stopped
-
-    def _read(self) -> bytes | None:
-        """Return the next frame; None: there is none, or the device has failed."""
-        try:
-            length = os.readv(self._fd, self._buffers)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            self.on_lost(error)
-            return None
-        return bytes(self._view[self._skipped : length])
-
-    def receive(self, frame: bytes) -> bool:
-        """Hand a frame to the host; False where the interface is down, full, or gone.
-
-        Source: tun_get_user(): the write carries the frame through the kernel's stack to its socket, and returns. It
-        does not block, and does not show that a program is not reading: the socket then drops the frame (UDP) or
-        closes its window (TCP). EAGAIN occurs only with a limit set by TUNSETSNDBUF, EIO while the interface is down.
-        So a TAP never stops its senders, and `rx_stopped` stays False.
-        """
-        if self._fd < 0 or self.dead is not None:
-            return False
-        try:
-            os.write(self._fd, VNET_HEADER + frame if self.vnet_hdr else frame)
-        except OSError as error:
-            if error.errno not in _NOT_TAKEN:
-                self.on_lost(error)
-            return False
-        return True
 
     def kernel_counters(self) -> dict[str, int]:
         """Return what the kernel has counted, under its names: tx is what the host sends. Raises NetdevError.
@@ -399,10 +278,6 @@ class TapNetdev(Netdev):
         self.is_up = False
         self.carrier = False
         return fd
-
-    @property
-    def _usable(self) -> bool:
-        return self._fd >= 0 and self.dead is None
 
     # what the host does to the device: the watcher calls these
 
@@ -568,20 +443,3 @@ class TapNetdev(Netdev):
         with contextlib.suppress(OSError):  # it was deleted
             set_tap_carrier(self._fd, False)
         self._host_down()
-
-
-def _rename(links: LinkClient, ifindex: int, name: str) -> None:
-    try:
-        links.rename(ifindex, name)
-    except NetdevError as error:
-        if error.errno != errno.EBUSY:
-            raise
-        links.set_up(ifindex, False)
-        try:
-            links.rename(ifindex, name)
-        finally:
-            links.set_up(ifindex, True)
-
-
-def _nothing() -> None:
-    """Stand in for a reader that follows nothing."""

@@ -21,8 +21,9 @@ from hfi_sim.netdev.ethtool import GRO
 from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.netlink import RTM_NEWNEIGH
 from hfi_sim.netdev.notices import drain, open_notifications
-from hfi_sim.netdev.tap import ALONE_IN_A_ROW, QUIET_S, TapNetdev
+from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
+from hfi_sim.netdev.tap_frames import ALONE_IN_A_ROW, QUIET_S
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove_namespace
 
 OWN = parse_mac("06:2c:00:05:00:00")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 from pydantic import (
     AfterValidator,
@@ -25,18 +25,13 @@ from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.guest_model import is_apart
 from opavnic.lab.file.qdisc_model import QdiscSection
-from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import AS_WRITTEN, Section, Subnet, address_misfit
 from vema.em.desired.problems import KeyPath, Problem
-
-if TYPE_CHECKING:
-    from opavnic.lab.file.lab_sections import Host
-    from opavnic.lab.file.model import LabModel
 
 LOOPBACK: Final = "lo"
 OF_INTERFACE: Final = re.compile(r"net[./](?:ipv4|ipv6|mpls)[./](?:conf|neigh)[./](.+)[./][^./]+")
 """The sysctl of one interface, with the name of that."""
-_EVERY_KERNEL_HAS: Final = ("all", "default", LOOPBACK)
+EVERY_KERNEL_HAS: Final = ("all", "default", LOOPBACK)
 MAX_NUMBER: Final = 1 << 24
 _SYSCTL: Final = re.compile(r"net(?:[./][A-Za-z0-9_:@-][A-Za-z0-9_.:@-]*)+")
 _DEFAULT: Final = ipaddress.ip_network("0.0.0.0/0")
@@ -388,72 +383,3 @@ def _of_host(
                 f'host "{name}" is in no virtual switch "{dev}" ({nearest(dev, list(dict.fromkeys(vesws)))})'
             )
             yield Problem((*path, "routes", index, "dev"), text)
-
-
-def reach_problems(model: LabModel) -> Iterator[Problem]:
-    """Yield what of the setup of hosts cannot work, on any virtual switch that they may join."""
-    subnets = {vesw.name: vesw.subnet for vesw in model.vesws}
-    own: dict[str, set[IpAddress]] = {}
-    for (name, _), addresses in model.vnic_addresses.items() if any(_routes(model)) else ():
-        own.setdefault(name, set()).update(address.ip for address in addresses)
-    for name, host in model.hosts.items():
-        path: KeyPath = ("hosts", name)
-        if host.addresses:
-            yield from _outside(path, host, subnets)
-        if host.routes:
-            yield from _unreachable(path, host, model, own.get(name, set()))
-        if host.sysctls and not host.exec and not model.uplinks and host.is_apart:
-            yield from _of_no_interface(path, host, list(subnets))
-
-
-def _outside(path: KeyPath, host: Host, subnets: dict[str, tuple[Subnet, ...]]) -> Iterator[Problem]:
-    for title, addresses in host.addresses.items():
-        base, _, nth = title.rpartition("-")
-        its = subnets.get(title) or (subnets.get(base, ()) if nth.isdigit() else ())
-        for version in (4, 6):
-            here = [address for address in addresses if address.version == version]
-            within = [subnet for subnet in its if subnet.version == version]
-            if here and within and not any(address.ip in subnet for address in here for subnet in within):
-                text = f"{here[0]} is outside of {within[0]}, the subnet of {title}: no other host would reach it"
-                yield Problem((*path, "addresses", title), text)
-        if title != LOOPBACK and (own := next((one for one in addresses if one.ip.is_loopback), None)):
-            yield Problem((*path, "addresses", title), f"{own} is loopback: it belongs under {LOOPBACK}")
-
-
-def _routes(model: LabModel) -> Iterator[HostRoute]:
-    return (route for host in model.hosts.values() for route in host.routes)
-
-
-def _unreachable(path: KeyPath, host: Host, model: LabModel, own: set[IpAddress]) -> Iterator[Problem]:
-    """Yield routes that appear twice, and those by gateways that are on no network of a host, or are the host."""
-    seen = set()
-    for index, route in enumerate(host.routes):
-        here = (*path, "routes", index)
-        if (way := (route.destination, route.metric)) in seen:
-            yield Problem(here, f"a route to {route.to} appears twice: give one of them another metric")
-        seen.add(way)
-        if gateway := next((one for one in route.via if one in own), None):
-            yield Problem(here, f"the gateway {gateway} is the host itself")
-    if model.uplinks or not all(vesw.subnet for vesw in model.vesws):
-        return  # what addresses there will be is not known
-    links = [subnet for vesw in model.vesws for subnet in vesw.subnet]
-    links += [address.network for its in host.addresses.values() for address in its]
-    links += [route.destination for route in host.routes if not route.via]
-    for index, route in enumerate(host.routes):
-        for gateway in route.via:
-            if not gateway.is_link_local and not any(gateway in link for link in links):
-                text = f"no virtual switch leads to the gateway {gateway}: it is in none of their subnets"
-                yield Problem((*path, "routes", index), text)
-
-
-def _of_no_interface(path: KeyPath, host: Host, vesws: list[str]) -> Iterator[Problem]:
-    """Yield sysctls of interfaces that nothing makes."""
-    known = [*vesws, *_EVERY_KERNEL_HAS]
-    for key in host.sysctls:
-        found = OF_INTERFACE.fullmatch(key)
-        if found is None or found[1] in known or found[1] in host.addresses:
-            continue
-        base, _, nth = found[1].rpartition("-")
-        if not (base in vesws and nth.isdigit() and interface_name(base, 1)):
-            text = f'no interface "{found[1]}" will be there ({nearest(found[1], known)})'
-            yield Problem((*path, "sysctls", key), text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
@@ -10,13 +11,17 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.netdev.base import IpInterface
 from opavnic.datapath.selection import EngineWanted
 from opavnic.lab.file.guest_model import GuestKeys
-from opavnic.lab.file.host_setup import HostSetup
+from opavnic.lab.file.host_setup import EVERY_KERNEL_HAS, LOOPBACK, OF_INTERFACE, HostSetup, IpAddress
 from opavnic.lab.file.members import (
     HfiKeys,
 )
-from vema.base.sections import Section
+from opavnic.world.host_backends.given import interface_name
+from vema.base.sections import Section, Subnet
+from vema.em.desired.problems import KeyPath, Problem
 
 MAX_WORKERS: Final = 256
 
@@ -137,3 +142,85 @@ class AppModel(Section):
     host: str
     options: dict[str, Any] = Field(default_factory=dict)
     """Options defined by the part."""
+
+
+# --- what of hosts cannot work -----------------------------------------------------------------------------
+
+
+def reach_problems(
+    hosts: Mapping[str, Host],
+    subnets: dict[str, tuple[Subnet, ...]],
+    addresses: Callable[[], Mapping[tuple[str, str], Iterable[IpInterface]]],
+    *,
+    has_uplinks: bool,
+) -> Iterator[Problem]:
+    """Yield what of the setup of hosts cannot work, on any virtual switch that they may join.
+
+    Args:  subnets: of each virtual switch. addresses: returns those of all VNICs, by host and name.
+    """
+    own: dict[str, set[IpAddress]] = {}
+    if any(host.routes for host in hosts.values()):
+        for (name, _), its in addresses().items():
+            own.setdefault(name, set()).update(address.ip for address in its)
+    for name, host in hosts.items():
+        path: KeyPath = ("hosts", name)
+        if host.addresses:
+            yield from _outside(path, host, subnets)
+        if host.routes:
+            yield from _unreachable(path, host, None if has_uplinks else subnets, own.get(name, set()))
+        if host.sysctls and not host.exec and not has_uplinks and host.is_apart:
+            yield from _of_no_interface(path, host, list(subnets))
+
+
+def _outside(path: KeyPath, host: Host, subnets: dict[str, tuple[Subnet, ...]]) -> Iterator[Problem]:
+    for title, addresses in host.addresses.items():
+        base, _, nth = title.rpartition("-")
+        its = subnets.get(title) or (subnets.get(base, ()) if nth.isdigit() else ())
+        for version in (4, 6):
+            here = [address for address in addresses if address.version == version]
+            within = [subnet for subnet in its if subnet.version == version]
+            if here and within and not any(address.ip in subnet for address in here for subnet in within):
+                text = f"{here[0]} is outside of {within[0]}, the subnet of {title}: no other host would reach it"
+                yield Problem((*path, "addresses", title), text)
+        if title != LOOPBACK and (own := next((one for one in addresses if one.ip.is_loopback), None)):
+            yield Problem((*path, "addresses", title), f"{own} is loopback: it belongs under {LOOPBACK}")
+
+
+def _unreachable(
+    path: KeyPath, host: Host, subnets: dict[str, tuple[Subnet, ...]] | None, own: set[IpAddress]
+) -> Iterator[Problem]:
+    """Yield routes that appear twice, and those by gateways that are on no network of a host, or are the host.
+
+    Args:  subnets: None: there are others, behind uplinks.
+    """
+    seen = set()
+    for index, route in enumerate(host.routes):
+        here = (*path, "routes", index)
+        if (way := (route.destination, route.metric)) in seen:
+            yield Problem(here, f"a route to {route.to} appears twice: give one of them another metric")
+        seen.add(way)
+        if gateway := next((one for one in route.via if one in own), None):
+            yield Problem(here, f"the gateway {gateway} is the host itself")
+    if subnets is None or not all(subnets.values()):
+        return  # what addresses there will be is not known
+    links = [subnet for its in subnets.values() for subnet in its]
+    links += [address.network for given in host.addresses.values() for address in given]
+    links += [route.destination for route in host.routes if not route.via]
+    for index, route in enumerate(host.routes):
+        for gateway in route.via:
+            if not gateway.is_link_local and not any(gateway in link for link in links):
+                text = f"no virtual switch leads to the gateway {gateway}: it is in none of their subnets"
+                yield Problem((*path, "routes", index), text)
+
+
+def _of_no_interface(path: KeyPath, host: Host, vesws: list[str]) -> Iterator[Problem]:
+    """Yield sysctls of interfaces that nothing makes."""
+    known = [*vesws, *EVERY_KERNEL_HAS]
+    for key in host.sysctls:
+        found = OF_INTERFACE.fullmatch(key)
+        if found is None or found[1] in known or found[1] in host.addresses:
+            continue
+        base, _, nth = found[1].rpartition("-")
+        if not (base in vesws and nth.isdigit() and interface_name(base, 1)):
+            text = f'no interface "{found[1]}" will be there ({nearest(found[1], known)})'
+            yield Problem((*path, "sysctls", key), text)

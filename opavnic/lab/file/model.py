@@ -30,7 +30,7 @@ from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.fabric_model import FabricModel
 from opavnic.lab.file.guest_model import guest_problems, is_guest
-from opavnic.lab.file.host_setup import host_numbers, reach_problems, setup_problems
+from opavnic.lab.file.host_setup import host_numbers, setup_problems
 from opavnic.lab.file.lab_sections import (
     AppModel,
     Datapath,
@@ -40,6 +40,7 @@ from opavnic.lab.file.lab_sections import (
     SubnetManagement,
     datapath_section,
     em_section,
+    reach_problems,
     subnet_manager_section,
 )
 from opavnic.lab.file.members import (
@@ -145,7 +146,15 @@ class LabModel(Section):
     def _sections_fit(self) -> LabModel:
         problems = (
             cross_problems(self.model_dump())
-            or [*_clashes(self), *reach_problems(self)]
+            or [
+                *_clashes(self),
+                *reach_problems(
+                    self.hosts,
+                    {vesw.name: vesw.subnet for vesw in self.vesws},
+                    lambda: self.vnic_addresses,
+                    has_uplinks=bool(self.uplinks),
+                ),
+            ]
             or unused_settings(self)
             or fabric_problems(self)
         )
