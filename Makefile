@@ -215,7 +215,8 @@ format: venv ## let ruff rewrite what it can
 generated: venv ## make the generated files again from their declarations (tools/generate)
 	$(BIN)/python -m tools.generate
 
-dist: venv ## build sdist and manylinux wheel, and try both in fresh environments without a compiler
+dist: venv ## build sdist, manylinux wheel and Debian packages, and try them where no compiler is
+	@sh tools/install-packages.sh mmdebstrap:mmdebstrap
 	$(BIN)/python -m tools.release
 
 clean: ## remove what the build made

@@ -62,7 +62,9 @@ def build_wheel(directory: str, config_settings: Any = None, metadata_directory:
 
 def build_editable(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     make_modules(stale())
-    return build_meta.build_editable(directory, config_settings, metadata_directory)
+    # mypy and pyright follow a directory that a .pth file names, and no finder, which is setuptools' own choice
+    settings = {"editable_mode": "compat", **(config_settings or {})}
+    return build_meta.build_editable(directory, settings, metadata_directory)
 
 
 def build_sdist(directory: str, config_settings: Any = None) -> str:

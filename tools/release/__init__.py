@@ -1,1 +1,1 @@
-"""Builds what is handed out, sdist and wheel, and tries it where there is no compiler (`make dist`)."""
+"""Builds sdist, wheel and Debian packages, and tries them where there is no compiler (`make dist`)."""

@@ -1,4 +1,4 @@
-"""`python -m tools.release [--once] [DIRECTORY]`: build, check and try sdist and wheel; they end up in dist/."""
+"""`python -m tools.release [--once] [DIRECTORY]`: build, check and try what is handed out; it ends up in dist/."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from tools.release.build import DistError, build, check, differences, make_tools
+from tools.release.debian import RELEASES, debian_packages, try_package
 from tools.release.sbom import NAME, bill
 from tools.release.trial import try_all
 
@@ -44,8 +45,13 @@ def main() -> int:
                 say(f"built again: the same names and contents{', the wheel byte by byte' if same else ''}")
             for line in try_all(built, PROJECT / "examples", scratch):
                 say(line)
+            packages = debian_packages(PROJECT, built, _made(scratch / "debian"))
+            for package, release in zip(packages, RELEASES, strict=True):
+                say(f"built {package.name}, {package.stat().st_size / 1e6:.0f} MB")
+                for line in try_package(package, release):
+                    say(line)
             options.directory.mkdir(parents=True, exist_ok=True)
-            for file in (built.sdist, built.wheel):
+            for file in (built.sdist, built.wheel, *packages):
                 say(f"in {shutil.copy2(file, options.directory)}")
             version = built.wheel.name.split("-")[1]
             materials = options.directory / f"{NAME}-{version}.cdx.json"

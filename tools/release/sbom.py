@@ -1,6 +1,6 @@
-"""The bill of materials of a wheel, in CycloneDX's JSON: what it installs in Python, and the crates of its native part.
+"""The bill of materials of a wheel or a package, in CycloneDX's JSON: what comes with it in Python, and its crates.
 
-Versions and licences of Python are those of the environment in which this runs; crates are those of native/Cargo.lock.
+Versions and licences of a wheel are those of the environment in which this runs; crates are those of native/Cargo.lock.
 The same sources and the same environment make the same bytes.
 """
 
@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from collections.abc import Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +19,11 @@ SPEC: Final = "1.5"
 _REQUIRED: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)(?![^;]*;.*extra\s*==)")
 
 
-def bill(project: Path, version: str) -> str:
-    """Return the document. Args: version: of the wheel."""
+def bill(project: Path, version: str, packages: Path | None = None) -> str:
+    """Return the document.
+
+    Args:    version: of the wheel. packages: all that is installed in this directory; None: what the wheel requires.
+    """
     component = {
         "type": "application",
         "bom-ref": f"pkg:pypi/{NAME}@{version}",
@@ -33,18 +37,27 @@ def bill(project: Path, version: str) -> str:
         "specVersion": SPEC,
         "version": 1,
         "metadata": {"component": component},
-        "components": [*_python(), *_crates(project)],
+        "components": [*_python(_installed(packages) if packages else _required()), *_crates(project)],
     }
     return json.dumps(found, indent=1) + "\n"
 
 
-def _python() -> list[dict[str, Any]]:
+def _python(found: Mapping[str, Distribution]) -> list[dict[str, Any]]:
+    return [_component("pypi", key, one.version, _licence(one)) for key, one in sorted(found.items())]
+
+
+def _installed(packages: Path) -> dict[str, Distribution]:
+    found = {_key(one.name): one for one in distributions(path=[str(packages)])}
+    return {key: one for key, one in found.items() if key != NAME}
+
+
+def _required() -> dict[str, Distribution]:
     """Return what the wheel requires, and what that requires, as far as it is installed here."""
     known: dict[str, Distribution] = {}
     due = _requires(distribution(NAME))
     while due:
         name = due.pop()
-        key = re.sub(r"[-_.]+", "-", name).lower()
+        key = _key(name)
         if key in known:
             continue
         try:
@@ -52,7 +65,11 @@ def _python() -> list[dict[str, Any]]:
         except PackageNotFoundError:
             continue  # for another platform or another Python
         due += _requires(known[key])
-    return [_component("pypi", key, one.version, _licence(one)) for key, one in sorted(known.items())]
+    return known
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _requires(one: Distribution) -> list[str]:

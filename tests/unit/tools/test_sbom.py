@@ -27,3 +27,16 @@ def test_bill_names_each_dependency_and_each_crate_once_with_its_version() -> No
     lock = tomllib.loads((ROOT / "native/Cargo.lock").read_text())["package"]
     crates = {f"pkg:cargo/{one['name']}@{one['version']}" for one in lock if "source" in one}
     assert crates == {purl for purl in purls if purl.startswith("pkg:cargo/")}
+
+
+def test_bill_of_a_directory_is_what_is_installed_there(tmp_path: Path) -> None:
+    for name, version in (("opavnic", "0.1.0"), ("Some_thing", "2.1")):
+        info = tmp_path / f"{name}-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nLicense: MIT\n"
+        )
+    found = [one for one in json.loads(bill(ROOT, "0.1.0", tmp_path))["components"] if "pypi" in one["purl"]]
+    assert [(one["purl"], one["licenses"]) for one in found] == [
+        ("pkg:pypi/some-thing@2.1", [{"license": {"name": "MIT"}}])
+    ]
