@@ -36,13 +36,14 @@ trap end EXIT
 _BLOCK: Final = re.compile(r"^== (\d+)$\n?", re.M)
 
 
-def run_script(text: str, directory: Path) -> dict[int, str]:
+def run_script(text: str, directory: Path, *, rootless: bool = False) -> dict[int, str]:
     """Run a script where files of this repository seem to be; return what each block printed, by its number.
 
     It reads nothing and writes to files: a program that it leaves in the background keeps neither a terminal nor a pipe
     of the test's. A script that does not end is killed with all that it started.
 
-    Args:  text: of a script that prints `== NUMBER` before each block. directory: an empty one.
+    Args:  text: of a script that prints `== NUMBER` before each block. directory: an empty one. rootless: in a user
+           namespace, where root has no privilege on the machine.
     """
     require(["unshare", "ip", "ping"])
     work, said, complained = directory / "work", directory / "stdout", directory / "stderr"
@@ -52,7 +53,8 @@ def run_script(text: str, directory: Path) -> dict[int, str]:
             (work / path.name).symlink_to(path)
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run"), "COLUMNS": "100"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    command = [*_APART, "sh", "-c", _PREPARE, "sh", "bash", "-eu", "-o", "pipefail", "-c", _END + text]
+    apart = [*_APART, "--user", "--map-root-user"] if rootless else _APART
+    command = [*apart, "sh", "-c", _PREPARE, "sh", "bash", "-eu", "-o", "pipefail", "-c", _END + text]
     with (
         said.open("w") as stdout,
         complained.open("w") as stderr,

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.page_script import run_script
 from permission import require
-from tools.doc_blocks import blocks, pages, script
+from tools.doc_blocks import ROOT, blocks, pages, script
 
 TOOLS = {
     "pma.md": ["opainfo"],
@@ -19,8 +19,8 @@ TOOLS = {
 """Programs that pages need beside those of every lab."""
 QUICK = {"README.md", "tutorial-scenario.md"}
 """Pages that `make test` runs, beside the tutorial of the first lab; the others, with labs of their own, are slow."""
-OWN_TESTS = {"tutorial-first-lab.md"}
-"""tests/e2e/test_first_lab.py looks at what its commands print."""
+OWN_TESTS = {"tutorial-first-lab.md", *(page.name for page in (ROOT / "docs/course").glob("*.md"))}
+"""tests/e2e/test_first_lab.py and test_course.py look at what their commands print."""
 
 
 def shown(page: Path) -> list[object]:
