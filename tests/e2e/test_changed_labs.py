@@ -16,6 +16,7 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import save
+from opavnic.world.host_backends import tap
 
 
 @pytest.fixture(autouse=True)
@@ -136,3 +137,25 @@ async def test_qdisc_is_set_taken_away_left_to_its_user_and_refused_by_its_name_
             with pytest.raises(LabError, match="host h1: qdiscs: blue: this kernel has no qdisc fq_codel"):
                 await live.follow(model("fq_codel"))
             assert "limit 9p" in await qdisc()
+
+
+async def test_vnic_that_joins_a_large_virtual_switch_is_announced_and_members_that_come_with_it_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    announced: list[str] = []
+    monkeypatch.setattr(tap, "announce", lambda where, name, mac, its: announced.extend(map(str, its)))
+    # link_local: false is what virtual switches of more than 256 members have
+    large = "{id: 2, name: blue, subnet: 10.9.2.0/24, link_local: false, members: [h1, h2]}"
+    text = f"name: joins-{os.getpid()}\nhosts: {{h1: {{}}, h2: {{}}, h3: {{}}}}\nvesws: [{large}]"
+    async with Lab(parse_lab(text, "lab.yaml", {})) as lab:
+        live = LivingLab(lab)
+        await live.join("blue", ["h3"])
+        await lab.run("h3", ("ping", "-c1", "-w5", "10.9.2.1"))  # its kernel has noticed that it may send
+        assert announced == ["10.9.2.3"]
+        section = {"name": "red", "subnet": "10.9.3.0/24", "link_local": False, "members": ["h1", "h2"]}
+        await live.add_vesw(section)
+        await lab.run("h1", ("ping", "-c1", "-w5", "10.9.3.2"))
+        assert announced == ["10.9.2.3"]
+        await live.join("red", ["h3"])
+        await lab.run("h3", ("ping", "-c1", "-w5", "10.9.3.2"))
+        assert announced == ["10.9.2.3", "10.9.3.3"]

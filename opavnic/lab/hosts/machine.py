@@ -134,6 +134,8 @@ class LabHosts:
         self._model = model
         self._vesws = model.vesws
         """The virtual switches that its hosts follow."""
+        self.new_vesws = {vesw.id for vesw in model.vesws}
+        """Those that the last change, or the start, has brought with all their members."""
         self._names = tuple(hosts)
         self._directory = directory
         self.journal = journal
@@ -172,7 +174,8 @@ class LabHosts:
             names = hosts[start : start + _BATCH]
             places = self._make_namespaces([name for name in names if self._has_namespace(name)])
             for name in names:
-                self.hosts[name] = self._make_host(name, places.get(name), self._vnet_hdr)
+                self.hosts[name] = host = self._make_host(name, places.get(name), self._vnet_hdr)
+                host.new_vesws = self.new_vesws
             progress(len(self.hosts))
             await asyncio.sleep(0)  # a signal may end the lab now
         if self._netdev == "tap":
@@ -209,6 +212,8 @@ class LabHosts:
         """Let hosts have the interfaces of another lab file, and the journal name them before they are made."""
         before = {vesw.id: vesw for vesw in self._vesws}
         self._model, self._vesws = model, model.vesws
+        self.new_vesws.clear()
+        self.new_vesws |= {vesw.id for vesw in model.vesws} - before.keys()
         others = {vesw.id for vesw in model.vesws if before.get(vesw.id) != vesw}
         planned = {name: plan_interfaces(model, name) for name in self.hosts}
         changed = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -117,6 +117,8 @@ class HostBackend:
         """How fast its links are, in Mb/s, for programs such as ethtool; 0: not said."""
         self.announces = False
         """Whether it announces its addresses where it begins to send: others may know them by another MAC address."""
+        self.new_vesws: Collection[int] = ()
+        """Virtual switches that have come with all their members: no peer knows an address there yet."""
         self.on_change: Callable[[], None] = _nothing
         """Called when a netdev has been made, or its IP addresses have changed."""
         self.on_set_up: Callable[[], None] = _nothing

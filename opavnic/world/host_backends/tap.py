@@ -103,10 +103,10 @@ class TapHost(HostBackend):
         self._announce(netdev, new)
 
     def _begins_to_send(self, netdev: TapNetdev, interface: Interface) -> None:
-        """Announce the addresses of a VNIC; in a virtual switch of many members, only if it comes back."""
-        is_back = interface.key in self._have_sent
+        """Announce the addresses of a VNIC; not those of all members of a large virtual switch that has just come."""
+        is_known = interface.key in self._have_sent or interface.vesw.id not in self.new_vesws
         self._have_sent.add(interface.key)
-        if is_back or interface.link_local:
+        if is_known or interface.link_local:
             self._announce(netdev, netdev.ip_addresses)
 
     def _announce(self, netdev: TapNetdev, addresses: Iterable[IpInterface]) -> None:
