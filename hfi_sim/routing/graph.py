@@ -57,6 +57,16 @@ class SwitchGraph:
         """Return the switches that have hosts."""
         return [index for index, entries in enumerate(self.lids) if any(port_num for _, port_num in entries)]
 
+    def is_routed_as(self, other: SwitchGraph) -> bool:
+        """Return whether every engine routes both alike: only hosts differ, and each leaf still is one."""
+        return (
+            self.names == other.names
+            and [*map(list, map(dict.items, self.arcs))] == [*map(list, map(dict.items, other.arcs))]
+            and self.far_port == other.far_port
+            and self.vls == other.vls
+            and self.leaves() == other.leaves()
+        )
+
     def adjacency(self) -> list[int]:
         """Return, for each switch, its neighbours as a bit mask."""
         return [mask_of(arcs.values()) for arcs in self.arcs]

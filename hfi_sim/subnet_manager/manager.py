@@ -350,6 +350,10 @@ class SubnetManager:
         self.sweep()
 
     def _route(self, graph: SwitchGraph, first: bool) -> Routes:
+        """Return the routes of a graph: those of the last sweep, where only hosts have come or gone since."""
+        before = self._view
+        if before is not None and before.routes is not None and graph.is_routed_as(before.graph):
+            return before.routes
         engine = self.routing.engine
         try:
             routes = ENGINES[engine](graph)

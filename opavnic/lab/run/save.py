@@ -6,6 +6,7 @@ file cannot say is left out, and named.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import yaml
@@ -46,10 +47,12 @@ class SaveRoutes(RunningPart):
 
     @Api("The running state as a lab file", "the file, and what it does not say", SavedLab, job="save")
     async def _get_save(self, _: web.Request) -> web.Response:
-        saved = save(self._lab)
+        data, left_out, model = _saved(self._lab)
+        # a thread: of a large lab it takes a while to write
+        text = await asyncio.to_thread(_yaml, _with_ids(data, model, self._lab))
         hosts = await namespaces_by_hand(namespaces_of(self._lab))
-        left_out = [*saved.left_out, *vnics_by_hand(self._lab), *hosts]
-        return await json_answer(SavedLab(lab_file=saved.lab_file, left_out=left_out))
+        left_out += [*vnics_by_hand(self._lab), *hosts]
+        return await json_answer(SavedLab(lab_file=text, left_out=left_out))
 
 
 def save(lab: Lab) -> SavedLab:

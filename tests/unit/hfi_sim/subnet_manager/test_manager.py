@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
@@ -14,6 +16,9 @@ from hfi_sim.fabric.table_paths import paths
 from hfi_sim.fabric.topology import clos, fat_tree
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
+from hfi_sim.routing import ENGINES
+from hfi_sim.routing.engines import min_hop
+from hfi_sim.routing.graph import SwitchGraph
 from hfi_sim.subnet_manager import NoticeKind, Routing, SmNotice, SubnetManager
 from unit.hfi_sim.fabric_pair import TEST_L4, make_pair
 
@@ -223,6 +228,75 @@ def test_cut_off_half_is_out_of_service_and_comes_back_with_its_lids() -> None:
     fabric.set_links(trunks, True)
     assert sorted(seen)[:2] == [(64, "h1:1"), (64, "h2:1")]
     assert [port.lid for port in ports] == before
+
+
+class Changing:
+    """A fabric that changes, and the manager that follows."""
+
+    def __init__(self, engine: str) -> None:
+        self.fabric = clos(3, 2, hosts_per_leaf=1).build(Fabric())
+        for switch in self.fabric.switches.values():
+            for number in range(10, 14):
+                switch.ports[number] = SwitchPort(switch, number)
+        self.sm = SubnetManager(self.fabric, routing=Routing(engine=engine))
+        self.sm.sweep()
+
+    def change(self, number: int) -> None:
+        """Let a host come or go, or a cable between switches fail or be laid again, as the number says."""
+        kind, fabric = number % 4, self.fabric
+        switch = [*fabric.switches.values()][number // 4 % len(fabric.switches)]
+        free = next((port for n, port in switch.ports.items() if n >= 10 and port.link is None), None)
+        if kind == 0 and free is not None:
+            name = next(f"n{n}" for n in range(100) if f"n{n}" not in fabric.hfis)
+            with fabric.together():
+                fabric.connect(fabric.add_hfi(name).ports[1], free)
+        elif kind == 1 and (added := [name for name in fabric.hfis if name.startswith("n")]):
+            fabric.remove_nodes([added[number // 4 % len(added)]])
+        elif kind > 1:
+            trunks = [link for link in fabric.links if "spine" in link.name and "leaf" in link.name]
+            link = trunks[number // 4 % len(trunks)]
+            fabric.set_links([link], not link.up)
+
+    def tables(self) -> dict[str, dict[int, tuple[int, ...]]]:
+        return {
+            name: {lid: switch.lft.next_hops(lid) for lid in switch.lft}
+            for name, switch in self.fabric.switches.items()
+        }
+
+    def tables_of_a_first_sweep(self) -> dict[str, dict[int, tuple[int, ...]]]:
+        self.sm._view = None
+        self.sm.sweep()
+        return self.tables()
+
+
+@pytest.mark.parametrize("engine", ["min-hop", "up-down"])
+@given(changes=st.lists(st.integers(0, 1000), max_size=8))
+def test_sweep_after_any_changes_gives_the_tables_of_a_first_sweep(engine: str, changes: list[int]) -> None:
+    changing = Changing(engine)
+    for number in changes:
+        changing.change(number)
+    assert changing.tables() == changing.tables_of_a_first_sweep()
+
+
+def test_routes_that_are_kept_too_long_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SwitchGraph, "is_routed_as", lambda self, other: True)
+    changing = Changing("min-hop")
+    changing.change(2)
+    assert changing.tables() != changing.tables_of_a_first_sweep()
+
+
+def test_host_that_comes_behind_a_leaf_with_others_is_routed_without_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    changing = Changing("min-hop")
+    asked: list[str] = []
+    monkeypatch.setitem(ENGINES, "min-hop", lambda graph: asked.append("asked") or min_hop(graph))  # type: ignore[func-returns-value]
+    leaf = [*changing.fabric.switches].index("leaf0")
+    changing.change(4 * leaf)
+    assert asked == []
+    changing.change(2)
+    assert asked == ["asked"]
+    assert changing.tables() == changing.tables_of_a_first_sweep()
 
 
 @pytest.mark.parametrize("lmc", [1, 2, 3])
