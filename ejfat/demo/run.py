@@ -16,8 +16,7 @@ from ejfat.control.balancer import Policy
 from ejfat.control.members import STALE_S
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.hosts import SocketUdpHost, UdpHost
-from ejfat.demo.ledger import Ledger
-from ejfat.demo.nodes import EventSource, Stream, WorkerNode
+from ejfat.demo.nodes import EventSource, Ledger, Stream, WorkerNode
 from ejfat.live.app import AppConfig, LbApp
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind

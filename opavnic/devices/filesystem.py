@@ -21,16 +21,14 @@ from typing import Final
 from hfi_sim.base.errors import WireError
 from hfi_sim.management.umad.abi import UmadError
 from opavnic.devices import fuse
-from opavnic.devices.fuse import Attributes, FuseRequest, Opcode
+from opavnic.devices.fuse import FuseRequest, Opcode
 from opavnic.devices.pieces import MAY_BE_PART, Deposit, Fetch, Pieces
-from opavnic.devices.tree import DeviceFile, Directory, FileNode, Handle, Symlink, Text, Tree
+from opavnic.devices.tree import DeviceFile, Directory, Handle, Symlink, Text, Tree, attributes_of
 
 log = logging.getLogger("opavnic.devices")
 
 MAX_HANDLES: Final = 4096
 """Files that the programs of one mount may have open."""
-_TEXT_SIZE: Final = 4096
-"""The size that files of sysfs show."""
 _POLLIN: Final = 0x41  # POLLIN, POLLRDNORM
 _POLLOUT: Final = 0x104  # POLLOUT, POLLWRNORM
 _POLLERR: Final = 0x8
@@ -433,18 +431,6 @@ _HANDLERS: Final[dict[int, Callable[[FileSystem, FuseRequest], bytes | None]]] =
     Opcode.RELEASEDIR: FileSystem._release,
     Opcode.INTERRUPT: FileSystem._interrupt,
 }
-
-
-def attributes_of(node: FileNode) -> Attributes:
-    """Return what stat(2) shows of a node."""
-    if isinstance(node, Directory):
-        return Attributes(node.ino, stat.S_IFDIR | 0o755)
-    if isinstance(node, Symlink):
-        return Attributes(node.ino, stat.S_IFLNK | 0o777, len(node.target.encode()))
-    if isinstance(node, DeviceFile):
-        return Attributes(node.ino, stat.S_IFREG | 0o600)
-    mode = 0o644 if isinstance(node, Text) and node.take is not None else 0o444
-    return Attributes(node.ino, stat.S_IFREG | mode, _TEXT_SIZE)
 
 
 def _entries(directory: Directory) -> tuple[bytes, ...]:

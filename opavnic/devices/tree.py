@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import stat
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Protocol
 
+from opavnic.devices.fuse import Attributes
+
 ROOT_INO: Final = 1
+_TEXT_SIZE: Final = 4096
+"""The size that files of sysfs show."""
 
 
 class Handle(Protocol):
@@ -148,3 +153,15 @@ class Tree:
                     yield prefix + name
 
         return below(self.root, "")
+
+
+def attributes_of(node: FileNode) -> Attributes:
+    """Return what stat(2) shows of a node."""
+    if isinstance(node, Directory):
+        return Attributes(node.ino, stat.S_IFDIR | 0o755)
+    if isinstance(node, Symlink):
+        return Attributes(node.ino, stat.S_IFLNK | 0o777, len(node.target.encode()))
+    if isinstance(node, DeviceFile):
+        return Attributes(node.ino, stat.S_IFREG | 0o600)
+    mode = 0o644 if isinstance(node, Text) and node.take is not None else 0o444
+    return Attributes(node.ino, stat.S_IFREG | mode, _TEXT_SIZE)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
@@ -23,27 +22,20 @@ from opavnic.cli.base.output import (
     EXIT_USAGE,
     complain,
     fail,
-    lid_text,
-    pkey_text,
     print_json,
     print_line,
-    print_table,
     write_file,
-    wrong,
 )
+from opavnic.cli.manage.em_tables import SHOWN, Topic, show_state
 from opavnic.lab.file.em_file import EmFile
 from opavnic.lab.file.errors import ConfigError, LabError
 from opavnic.lab.ownership.client import RefusedFileError
 from opavnic.state.em import (
     EmApplied,
-    EmCounters,
     EmEvents,
-    EmMacTable,
     EmRestarted,
     EmState,
     EmVerified,
-    EmVesws,
-    EmVports,
 )
 from vema.base.types import MAX_VESW_ID
 from vema.em.desired.problems import Problem
@@ -55,8 +47,6 @@ MAX_LIMIT = 1_000_000
 WATCH_S = 1.0
 """Seconds between two polls of --watch."""
 Model = TypeVar("Model", bound=StateModel)
-_SHOWN_MACS = 3
-_COUNTERS = ("tx_packets", "rx_packets", "tx_bytes", "rx_bytes", "tx_errors", "rx_errors")
 
 app = command_group("The Ethernet Manager of a running lab, or as a program on a umad device.")
 
@@ -64,16 +54,6 @@ app = command_group("The Ethernet Manager of a running lab, or as a program on a
 @app.callback()
 def em() -> None:
     """The Ethernet Manager of a running lab, or as a program on a umad device."""
-
-
-class Topic(StrEnum):
-    """What `show` can show."""
-
-    VESWS = "vesws"
-    VPORTS = "vports"
-    MAC_TABLE = "mac-table"
-    COUNTERS = "counters"
-    EVENTS = "events"
 
 
 def _managers(incomplete: str) -> list[str]:
@@ -185,7 +165,7 @@ def status(lab: LabOption = None, manager: EmOption = None, as_json: AsJson = Fa
     if as_json:
         print_json(state.as_json())
     else:
-        _show_state(state)
+        show_state(state)
     if state.trouble or (state.role == "master" and not state.converged):
         raise typer.Exit(EXIT_FAILED)
 
@@ -296,7 +276,7 @@ def show(
         Topic.COUNTERS: f"/em/counters?limit={limit}",
         Topic.EVENTS: f"/em/events?limit={limit}",
     }.get(topic, f"/em/{topic.value}")
-    model, table = _SHOW[topic]
+    model, table = SHOWN[topic]
 
     def poll() -> None:
         reply = client.read(model, path)
@@ -354,114 +334,3 @@ def restart(
         print_line(f"restarted; {restarted.sets} Sets sent")
     if not restarted.converged:
         fail("the manager has not finished; see: opavnic em show vports", EXIT_FAILED)
-
-
-# --- tables --------------------------------------------------------------------------------------------------
-
-
-def _show_state(state: EmState) -> None:
-    how = "" if state.role == "standby" else ", converged" if state.converged else ", not converged"
-    print_line(
-        f"{state.role}{how}: {state.vesws} virtual switches, {state.vports} vports on {state.ports} ports, "
-        f"{state.sets} Sets sent"
-    )
-    program = state.program
-    if program is not None:
-        print_line(
-            f"{program.port} ({program.device}, GUID {program.guid}) {program.state}, LID {lid_text(program.lid)}, "
-            f"subnet manager at LID {lid_text(program.sm_lid)}, P_Key {pkey_text(program.pkey)}"
-        )
-        print_line(
-            f"pid {program.pid}, version {program.version}, {program.config}, database {program.database}"
-        )
-        if program.only:
-            print_line(f"keeps to: {', '.join(program.only)}")
-        print_line(
-            f"MADs: {program.mads_sent} sent, {program.mads_received} received, {program.mads_timed_out} without "
-            f"response, {program.mads_foreign} foreign"
-        )
-    for name in state.silent:
-        print_line(f"{name}: its agent does not answer")
-    for line in state.trouble:
-        print_line(line)
-
-
-def _show_vesws(reply: EmVesws) -> None:
-    print_table(
-        ("id", "name", "pkey", "MTU", "MAC policy", "group", "members", "MACs"),
-        [
-            [
-                vesw.id,
-                vesw.name,
-                pkey_text(vesw.pkey),
-                vesw.mtu,
-                vesw.mac,
-                lid_text(vesw.multicast_lid),
-                len(vesw.members),
-                vesw.addresses,
-            ]
-            for vesw in reply.vesws
-        ],
-    )
-    for line in (line for vesw in reply.vesws for line in vesw.held_lines):
-        print_line(line)
-
-
-def _show_vports(reply: EmVports) -> None:
-    print_table(
-        ("port", "LID", "vport", "vesw", "state", "link", "base MAC", "unicast", "multicast", "digest"),
-        [
-            [
-                vport.port,
-                lid_text(vport.lid),
-                vport.vport_num,
-                vport.vesw_id,
-                wrong(vport.state, vport.state not in ("ok", "in progress")),
-                wrong(vport.link, vport.link != "up"),
-                vport.base_mac,
-                _few(vport.unicast),
-                _few(vport.multicast),
-                f"{vport.digest:08x}",
-            ]
-            for vport in reply.vports
-        ],
-    )
-
-
-def _few(macs: list[str]) -> str:
-    more = f" +{len(macs) - _SHOWN_MACS}" if len(macs) > _SHOWN_MACS else ""
-    return " ".join(macs[:_SHOWN_MACS]) + more
-
-
-def _show_mac_table(reply: EmMacTable) -> None:
-    table = [[row.vesw_id, row.slot, row.mac, lid_text(row.lid), row.port] for row in reply.mac_table]
-    print_table(("vesw", "slot", "MAC", "LID", "port"), table)
-
-
-def _show_counters(reply: EmCounters) -> None:
-    table = [
-        [_when(row.time), row.port, row.vport_num, row.vesw_id, *(row.values.get(name) for name in _COUNTERS)]
-        for row in reply.counters
-    ]
-    print_table(("time", "port", "vport", "vesw", *_COUNTERS), table)
-
-
-def _show_events(reply: EmEvents) -> None:
-    table = [
-        [_when(event.time), event.kind, event.port, event.vport_num, event.vesw_id, event.text]
-        for event in reply.events
-    ]
-    print_table(("time", "event", "port", "vport", "vesw", "what"), table)
-
-
-def _when(seconds: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(seconds))
-
-
-_SHOW: dict[Topic, tuple[type[StateModel], Callable[[Any], None]]] = {
-    Topic.VESWS: (EmVesws, _show_vesws),
-    Topic.VPORTS: (EmVports, _show_vports),
-    Topic.MAC_TABLE: (EmMacTable, _show_mac_table),
-    Topic.COUNTERS: (EmCounters, _show_counters),
-    Topic.EVENTS: (EmEvents, _show_events),
-}

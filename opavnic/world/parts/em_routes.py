@@ -10,6 +10,7 @@ POST /em/verify      read everything from every agent; return the differences fr
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -33,9 +34,34 @@ from opavnic.world.jobs import current_job
 from opavnic.world.json_body import json_answer, json_body, json_object, query_flag, query_number
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
-from opavnic.world.parts.em_convergence import converged_unless_silent
+from opavnic.world.silence import LOOK_S, SILENCE_S, Silence
 from vema.em.desired.desired import EmConfigError
 from vema.em.service.service import EthernetService
+
+# --- wait until an Ethernet Manager has done what it was told: for as long as it makes progress ------------
+
+
+async def converged_unless_silent(em: EthernetService, silence_s: float = SILENCE_S) -> bool:
+    """Wait until a manager has converged. The job that waits shows the Sets.
+
+    Returns: False: it has sent no Set for `silence_s`, has failed, or was restarted.
+    """
+    job, core = current_job(), em.core
+    if core is None:
+        return False
+    before = core.sets
+    job.doing("Sets of the Ethernet Manager")
+    silence = Silence(asyncio.get_running_loop().time)
+    while not await em.wait_for(lambda: em.converged, LOOK_S):
+        if em.core is not core or em.failure is not None:
+            return False
+        job.count(core.sets - before)
+        if silence.look(core.sets) > silence_s:
+            return False
+    return True
+
+
+# -----------------------------------------------------------------------------------------------------------
 
 _ROUTES: Final = (
     (web.post, "/em/apply"),
