@@ -31,7 +31,7 @@ from vema.em.core.core import EmCore
 from vema.em.core.reasons import given_pkeys_missing
 from vema.em.core.state import ManagedVesw, Port, Vport
 from vema.em.desired.desired import Checked, EmConfigError, checked
-from vema.em.desired.problems import Problem
+from vema.em.desired.problems import Problem, gathered
 from vema.em.service.administered_subnet import AdministeredSubnet
 from vema.em.service.preview import EmSnapshot, preview
 from vema.em.service.service import EthernetService
@@ -71,8 +71,9 @@ def trouble_of(em: EthernetService, down: Callable[[], str]) -> list[str]:
 
 def refusal_of(error: EmConfigError) -> dict[str, Any]:
     """Return the mistakes of a configuration as the control API has them: the first, and the number of the rest."""
-    said = list(error.problems[:PROBLEMS_SAID])
-    if more := len(error.problems) - len(said):
+    problems = gathered(error.problems)
+    said = problems[:PROBLEMS_SAID]
+    if more := len(problems) - len(said):
         said.append(Problem((), f"... and {more} more"))
     found = [{"path": problem.path, "message": problem.message} for problem in said]
     return {"error": "\n".join(map(str, said)), "problems": found}

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from flat_memory import WARM_UP, left_behind, objects, shorten_logs
 from lab_law import LAB, ChangingLab, changed_at_random, differing, facts_of
 
 from opavnic.lab.change.live import LivingLab
@@ -159,3 +160,49 @@ async def test_vnic_that_joins_a_large_virtual_switch_is_announced_and_members_t
         await live.join("red", ["h3"])
         await lab.run("h3", ("ping", "-c1", "-w5", "10.9.3.2"))
         assert announced == ["10.9.2.3", "10.9.3.3"]
+
+
+FLAT = """
+name: flat-%d
+hosts: {h1: {}, h2: {}, h3: {}}
+datapath: %s
+vesws:
+  - {id: 2, name: blue, subnet: 10.9.0.0/16, members: [h1, h2]}
+  - {id: 3, name: red, subnet: 10.8.0.0/16, members: [h1, h3]}
+"""
+MORE_KB = 2000
+"""What the allocators of Python and of the native datapath may take more, however many changes there were."""
+
+
+def memory_kb() -> int:
+    """Return the memory of this process that is not of files."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Anonymous:"))
+
+
+@pytest.mark.parametrize(
+    ("engine", "times"),
+    [
+        ("native", 12),
+        pytest.param("native", 2500, marks=pytest.mark.long),
+        pytest.param("python", 1000, marks=pytest.mark.long),
+    ],
+)
+async def test_memory_is_flat_over_changes(engine: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four changes each time: 10,000 on the native datapath."""
+    shorten_logs(monkeypatch)
+
+    async def changes(times: int) -> None:
+        for _ in range(times):
+            await live.add_host("n1", vesws=["blue"])
+            await live.remove_host("n1")
+            await live.leave("blue", ["h2"])
+            await live.join("blue", ["h2"])
+
+    async with Lab(parse_lab(FLAT % (os.getpid(), engine), "lab.yaml", {})) as lab:
+        live = LivingLab(lab)
+        await changes(max(WARM_UP // 2, times // 10))
+        before, memory = objects(), memory_kb()
+        await changes(times)
+        assert left_behind(before, times) == {}
+        assert memory_kb() - memory < MORE_KB

@@ -95,6 +95,8 @@ def _loss(value: object) -> float | None:
 def _credits_section(value: object) -> object:
     if value is True:  # YAML 1.1 reads `on` as true, `off` as false
         return {}
+    if isinstance(value, str):
+        raise ValueError(f"should be on, off, or a mapping such as {{vls: 2}}, not {value!r:.60}")
     return None if value is False else value
 
 

@@ -193,7 +193,7 @@ def _route(value: object) -> object:
         if not isinstance(value, dict | HostRoute):
             raise ValueError(f"{value!r} is not a route such as 10.1.0.0/16 via 10.9.2.1")
         return value
-    to, *words = value.split()
+    to, *words = value.split() or [""]
     said: dict[str, Any] = {"to": to}
     for key, told in zip(words[::2], [*words[1::2], None], strict=False):
         if key not in _ROUTE_WORDS:
@@ -229,7 +229,7 @@ class VnicCommand(Section):
 
 
 def _command(value: object) -> object:
-    return value if isinstance(value, VnicCommand) or is_of_vnic(value) else _words(value)
+    return value if isinstance(value, VnicCommand | Mapping) else _words(value)
 
 
 def is_of_vnic(value: object) -> bool:

@@ -197,7 +197,9 @@ def _unreachable(
     for index, route in enumerate(host.routes):
         here = (*path, "routes", index)
         if (way := (route.destination, route.metric)) in seen:
-            yield Problem(here, f"a route to {route.to} appears twice: give one of them another metric")
+            yield Problem(
+                here, f"a route to {str(route).split()[0]} appears twice: give one of them another metric"
+            )
         seen.add(way)
         if gateway := next((one for one in route.via if one in own), None):
             yield Problem(here, f"the gateway {gateway} is the host itself")

@@ -59,6 +59,9 @@ _INDENTED: Final = (
 )
 _SYNTAX: Final = (
     ("cannot start any token", "\\t", "a tab: YAML is indented with spaces"),
+    ("cannot start any token", "", "text that begins with this character is quoted"),
+    ("unknown escape character", "", "in double quotes a backslash is written twice, in single ones once"),
+    ("sequence entries are not allowed", "", "a list begins on a line of its own, or is written [a, b]"),
     ("found another document", "", "a second document begins: a file has one, so remove this ---"),
     ("found undefined alias", "", "no value before it is marked so: &NAME marks one, *NAME repeats it"),
     ("expected <block end>", "", f"the indentation does not fit: {_INDENTED}"),

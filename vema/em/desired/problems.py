@@ -256,10 +256,17 @@ def model_problems(error: ValidationError, model: type[BaseModel], data: Any) ->
             if at[:-1] == path and item["type"] == "extra_forbidden"
         ]
         if keys := [key for key in keys if not any(closest(one, [key], MISSPELT) for one in strangers)]:
-            quoted = [f'"{key}"' for key in keys]
-            *most, last = quoted
+            *most, last = [f'"{key}"' for key in keys]
             text = f"keys {', '.join(most)} and {last} are missing" if most else f"key {last} is missing"
-            problems.append(Problem((*path, keys[0]), text))
+            at = (
+                next((at for at, one in enumerate(problems) if one.path == (*path, strangers[0])), -1)
+                if strangers
+                else -1
+            )
+            if at < 0:
+                problems.append(Problem((*path, keys[0]), text))
+            else:
+                problems[at] = Problem(problems[at].path, f"{problems[at].message}; {text}")
     return problems
 
 
@@ -296,7 +303,10 @@ def _message(model: type[BaseModel], path: KeyPath, item: Any) -> str:
     if kind == "extra_forbidden":
         key, known = str(item["loc"][-1]), _keys_at(model, path[:-1])
         above = f"{path[0]}." if len(path) > 1 else ""
-        having = [section for section in _sections_with(key, model) if section.startswith(above)]
+        every = _sections_with(key, model)
+        having = [one for one in every if one.startswith(above)] or [
+            one for one in every if one == "fabric.link"
+        ]
         where = (
             f"; {' and '.join(having)} {'has' if len(having) == 1 else 'have'} one"
             if 0 < len(having) <= _NAMED
@@ -310,6 +320,10 @@ def _message(model: type[BaseModel], path: KeyPath, item: Any) -> str:
         return f"has {len(value)} of {need} items{_such_as(item['loc'])}"
     if kind == "too_short":
         return f"is empty; it should be{_such_as(path)}" if _such_as(path) else "is empty"
+    if kind == "string_too_short":
+        return "is empty"
+    if kind == "string_too_long":
+        return f"has {len(value)} characters, more than {item['ctx']['max_length']}"
     if kind == "string_type" and isinstance(value, int | float):
         what = "yes or no" if isinstance(value, bool) else f"the number {value!r}"
         return f"should be text, but is read as {what}: write it in quotes"

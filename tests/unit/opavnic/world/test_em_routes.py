@@ -132,10 +132,19 @@ async def test_large_body_is_read_beside_the_loop(
 
 
 async def test_refusal_with_very_many_mistakes_lists_a_hundred(http: ClientSession) -> None:
-    status, answer = await post(http, json={"vesws": [{"id": 0, "name": f"v{n}"} for n in range(300)]})
+    keys = {f"key{chr(97 + n // 26)}{chr(97 + n % 26)}": {"none": 0} for n in range(300)}
+    status, answer = await post(http, json={**keys, "vesws": []})
     assert status == 422
     assert len(answer["problems"]) == len(answer["error"].splitlines()) == 101
-    assert answer["problems"][-1] == {"path": [], "message": "... and 801 more"}
+    assert answer["problems"][-1] == {"path": [], "message": "... and 200 more"}
+
+
+async def test_refusal_of_a_mistake_that_repeats_is_one_line(http: ClientSession) -> None:
+    status, answer = await post(http, json={"vesws": [{"id": 0, "name": f"v{n}"} for n in range(200)]})
+    assert status == 422
+    told = "should be greater than or equal to 1, not 0; and 199 more like it: vesws[1].id, "
+    assert [one["message"] for one in answer["problems"] if one["message"].startswith(told)] != []
+    assert len(answer["problems"]) < 6
 
 
 @pytest.mark.breaks_core

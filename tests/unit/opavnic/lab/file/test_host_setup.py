@@ -91,7 +91,7 @@ def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -
          "red)"),
         ("{exec: [{run: ls, vnic: gold}]}", 'exec[0].vnic: host "h1" is in no virtual switch "gold" (known: blue, '
          "red)"),
-        ("{exec: [{a: b}]}", "exec[0]: {'a': 'b'} is not a command: a line for the shell, or a list of words"),
+        ("{exec: [{a: b}]}", 'exec[0].a: unknown key "a" (known: run, vnic); keys "run" and "vnic" are missing'),
         ("{netns: host, exec: [true ls]}", "exec: only for hosts with a namespace or kernel of the lab's own: "
          "it would stay behind"),
         ("{exce: []}", 'exce: unknown key "exce" '),
