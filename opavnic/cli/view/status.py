@@ -205,6 +205,7 @@ def _drop_items(drops: dict[str, dict[str, int]], whole: bool) -> Iterator[Sheet
     yield Sheet(("dropped at", "reason", "packets"), [(*row[:2], wrong(row[2], True)) for row in shown])
     if summed:
         yield f"at {len({name for name, _, _ in rows})} places in all; {_ALL}"
+    yield f"what that means: opavnic explain {shown[0][1]}"
 
 
 def _by_reason(rows: list[tuple[str, str, int]]) -> Iterator[tuple[str, str, int]]:

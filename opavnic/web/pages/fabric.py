@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -18,7 +18,15 @@ from opavnic.state.fabric import FaultStatus, RoutesState
 from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.part import redraw
 from opavnic.web.pages.watch import Watch
-from opavnic.web.scene.fabric_chart import SIGNS, HopView, busiest, fabric_chart, hops_of, link_lines
+from opavnic.web.scene.fabric_chart import (
+    SIGNS,
+    HopView,
+    busiest,
+    drop_lines,
+    fabric_chart,
+    hops_of,
+    link_lines,
+)
 from opavnic.web.scene.fold import GROUP, RATES, USES, folded, home_of
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
@@ -72,6 +80,8 @@ class Side:
         """What the part about the chosen thing was built for."""
         self._figures: list[ui.label] = []
         self._faults: dict[int, tuple[ui.row, ui.label]] = {}
+        self._opened: Mapping[str, Mapping[str, int]] | None = None
+        """What was dropped before the page was opened; None until the first look."""
         column = ui.column().classes("side tight").props('role=region aria-label="What is chosen"')
         with column:
             self._about = ui.column().classes("wide tight")
@@ -83,7 +93,7 @@ class Side:
             ui.label("Faults").classes("head")
             self._fault_list = ui.column().classes("none")
             self._field()
-            self._drops_head = ui.label("Drops").classes("head")
+            self._drops_head = ui.label("Drops since this page was opened").classes("head")
             self._drops = Lines("small mono")
 
     def _field(self) -> None:
@@ -104,13 +114,11 @@ class Side:
         self._path_head.set_visibility(bool(path))
         self._path.set([f"{hop.name}: {hop.text}" for hop in path])
         self._tell_faults(seen.faults)
-        drops = [
-            f"{element}: {reason} {count:,}"
-            for element, reasons in seen.state.drops.items()
-            for reason, count in reasons.items()
-        ]
+        if self._opened is None:
+            self._opened = seen.state.drops
+        drops = drop_lines(seen.state.drops, self._opened, _DROPS_SHOWN)
         self._drops_head.set_visibility(bool(drops))
-        self._drops.set(drops[:_DROPS_SHOWN])
+        self._drops.set(drops)
 
     def _build(self, chosen: Chosen, seen: Scene, lines: Sequence[str]) -> None:
         self._about.clear()

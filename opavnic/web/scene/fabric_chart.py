@@ -7,12 +7,14 @@ a sign and a word, not by a colour alone.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.quantities import rounded_rate
 from hfi_sim.base.text import counted
+from opavnic.state.advice import advice
 from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.charts import TOOLTIP, plain
 from opavnic.web.scene.fold import GROUP, IDLE, Level, about, level_of
@@ -343,6 +345,35 @@ def busiest(seen: Scene, count: int) -> list[str]:
         if level_of(bits) is not IDLE
     ]
     return [f"{rounded_rate(bits)}  {way}" for bits, way in heapq.nlargest(count, flows)]
+
+
+def drop_lines(
+    now: Mapping[str, Mapping[str, int]], opened: Mapping[str, Mapping[str, int]], count: int
+) -> list[str]:
+    """Return what was dropped since the page was opened, the most first, with what each reason means; then the rest.
+
+    Args:  now, opened: by element and reason; opened is what they were when the page was opened. count: lines at most.
+    """
+    meaning = advice()
+    fresh = [
+        (number - opened.get(element, {}).get(reason, 0), reason, element)
+        for element, reasons in now.items()
+        for reason, number in reasons.items()
+    ]
+    lines = [
+        f"{number:,} {reason} at {element}: {meaning[reason].what.partition('.')[0] if reason in meaning else 'a drop'}"
+        for number, reason, element in sorted(fresh, key=lambda row: (-row[0], row[1:]))[:count]
+        if number > 0
+    ]
+    before: Counter[str] = Counter()
+    for reasons in opened.values():
+        before.update({reason: number for reason, number in reasons.items() if number})
+    if before:
+        most, _ = before.most_common(1)[0]
+        harmless = meaning[most].harmless if most in meaning else ""
+        told = f", harmless {harmless.partition(':')[0]}" if harmless else ""
+        lines.append(f"before that {before.total():,}, most of them {most}{told}")
+    return lines
 
 
 def _faults(link: LinkView) -> list[str]:

@@ -47,7 +47,7 @@ def test_small_lab_is_listed_whole() -> None:
 def test_large_lab_fits_a_terminal_and_names_what_is_wrong() -> None:
     drops = {f"h{number}": {"tx_dropped": 1} for number in range(1, 41)} | {"h4": {"packet_drop": 5}}
     lines = text(lab(40, {"h7 vnic": "down", "h3": {"state": "down"}, "h4": {"drops": 5}}, drops=drops))
-    assert len(lines) <= 23
+    assert len(lines) <= 24
     assert lines[3:] == [
         "h7 0x8 blue   1500 down",
         "39 VNICs up; see: opavnic status --all",
@@ -59,6 +59,7 @@ def test_large_lab_fits_a_terminal_and_names_what_is_wrong() -> None:
         "h1 and 38 more tx_dropped 39",
         "h4 packet_drop 5",
         "at 40 places in all; see: opavnic status --all",
+        "what that means: opavnic explain tx_dropped",
     ]
 
 

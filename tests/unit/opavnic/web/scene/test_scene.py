@@ -20,7 +20,16 @@ from opavnic.observe.rates import rates
 from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
 from opavnic.web.pages.watch import Watch
-from opavnic.web.scene.fabric_chart import DOWN, PATH, HopView, busiest, colour, described, fabric_chart
+from opavnic.web.scene.fabric_chart import (
+    DOWN,
+    PATH,
+    HopView,
+    busiest,
+    colour,
+    described,
+    drop_lines,
+    fabric_chart,
+)
 from opavnic.web.scene.fold import GROUP, IDLE, RATES, USES, about, folded, level_of
 from opavnic.web.scene.scene import Drawing, Scene, elsewhere_text, scene
 
@@ -282,3 +291,16 @@ async def test_lab_that_is_started_anew_has_no_history_of_the_one_before(directo
         watch._pid += 1
         await watch.look(fresh=True)
     assert not watch.history
+
+
+def test_drops_are_those_since_the_page_was_opened_with_what_they_mean() -> None:
+    opened = {"h1:1 rx": {"vnic_no_vesw": 17}, "sw0:2->h1:1": {"link_fault": 1}}
+    assert drop_lines(opened, opened, 9) == [
+        "before that 18, most of them vnic_no_vesw, harmless while a lab starts or changes"
+    ]
+    now = {**opened, "sw0:2->h1:1": {"link_fault": 1152}, "x": {"a part's own": 2}}
+    first, second, _ = drop_lines(now, opened, 9)
+    assert first.startswith("1,151 link_fault at sw0:2->h1:1: ")
+    assert len(first) > len("1,151 link_fault at sw0:2->h1:1: ")
+    assert second == "2 a part's own at x: a drop"
+    assert drop_lines(now, {}, 1) == drop_lines(now, {}, 9)[:1]
