@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
+from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.management.sma.hfi_port import SM_START
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import Lrh16B, l4_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import parse_fm_payload
 from hfi_sim.wire.mad.header import TID, Method
-from hfi_sim.wire.sma.port_info import PortStateInfo
+from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
+from hfi_sim.wire.sma.tables import BufferControl
 from opavnic.conformance.asked_hfi import (
+    LID,
     NEIGHBOUR_PORT,
     SMP_BEHIND,
     SMP_DATA,
     SWITCH_GUID,
+    SWITCH_LID,
     AskedHfi,
     build_smp,
     packet_of,
@@ -46,10 +52,13 @@ class Hfi1(AskedHfi):
         Raises:  KernelError: it has ended, or its link does not come up.
         """
         super().__init__()
-        self._process = process
-        self._icrc = Icrc()
+        self.process = process
+        self.icrc = Icrc()
         self._state = 0
         self._heard: list[bytes] = []
+        self.lid = LID
+        self.take: Callable[[bytes], None] = self.hear
+        """Takes each frame of the kernel."""
         body = LINK.build(
             **NEIGHBOUR,
             guid=SWITCH_GUID,
@@ -62,16 +71,21 @@ class Hfi1(AskedHfi):
         self.await_link()
 
     def _receive(self, end: float) -> bool:
-        frame = self._process.receive(max(0.0, end - time.monotonic()))
-        found = None if frame is None else parse_frame(frame)
+        frame = self.process.receive(max(0.0, end - time.monotonic()))
+        if frame is not None:
+            self.take(frame)
+        return frame is not None
+
+    def hear(self, frame: bytes) -> None:
+        """Take what a frame says of the link, and MADs."""
+        found = parse_frame(frame)
         if found is None:
-            return frame is not None
+            return
         if found.kind == WireKind.LINK and len(found.body) == LINK.size:
             self._state = LINK.parse(found.body).state
         elif found.kind == WireKind.PACKET and l4_of(found.body) == L4.FM:
             _, mad = parse_fm_payload(found.body[Lrh16B.SIZE : -FM_TAIL])
             self._heard.append(mad)
-        return True
 
     def await_link(self) -> None:
         """Wait for it, and for an answer.
@@ -101,15 +115,19 @@ class Hfi1(AskedHfi):
                 break
         return self._answer(mad)
 
+    def request(self, lid: int, mad: bytes) -> bytes | None:
+        """Send a request to an agent at the HFI's LID and return its response; None: there is none."""
+        return self.ask(mad, PKEY_FULL_MANAGEMENT) if lid == self.lid else None
+
     def _answer(self, mad: bytes) -> bytes | None:
         return next((heard for heard in self._heard if heard[TID] == mad[TID]), None)
 
     def _send(self, mad: bytes, pkey: int) -> None:
-        self._process.send(build_frame(WireKind.PACKET, packet_of(mad, pkey, self._icrc)))
+        self.process.send(build_frame(WireKind.PACKET, packet_of(mad, pkey, self.icrc)))
 
     def arm_neighbour(self) -> None:
         """See `AskedHfi`; wait until the driver has seen it, in seconds at most."""
-        self._process.send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
+        self.process.send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
         end = time.monotonic() + _PATIENCE_S
         while time.monotonic() < end:
             answer = self.ask(_STATES, PKEY_FULL_MANAGEMENT)
@@ -118,11 +136,33 @@ class Hfi1(AskedHfi):
 
 
 @contextmanager
-def hfi1() -> Iterator[AskedHfi]:
+def hfi1(name: str = "", host: str = "") -> Iterator[Hfi1]:
     """Start the newest kernel that has hfi1.
 
+    Args:    name: of the kernel, where it is another one. host: with one, it runs programs of this machine.
     Raises:  KernelError: none is built, or it does not come up.
     """
-    with KernelProcess(find_kernel(driver=HFI1), driver=HFI1) as process:
+    with KernelProcess(find_kernel(name, HFI1), host, driver=HFI1) as process:
         process.await_ready()
         yield Hfi1(process)
+
+
+def activate(hfi: Hfi1) -> None:
+    """Bring the port to ACTIVE, with a LID and buffers for its VLs."""
+    one = 1 << 24 | 1
+
+    def change(modifier: int, **changes: Any) -> None:
+        shown = hfi.request(hfi.lid, build_smp(Method.GET, SubnetAttrId.PORT_INFO, one))
+        if shown is None:
+            raise KernelError("hfi1 does not answer")
+        info = PortInfo.parse(shown[SMP_DATA : SMP_DATA + PortInfo.SIZE])
+        wanted = replace(info, **{"state": 0, "physical_state": 0, **changes})
+        hfi.request(hfi.lid, build_smp(Method.SET, SubnetAttrId.PORT_INFO, modifier, wanted.build()))
+
+    change(one, lid=LID, master_sm_lid=SWITCH_LID)
+    vls = ({"dedicated": 64, "shared": 0x200},) * 8 + ({"dedicated": 0, "shared": 0},) * 24
+    shared = BufferControl(0, 0x400, vls).build()
+    hfi.request(hfi.lid, build_smp(Method.SET, SubnetAttrId.BUFFER_CONTROL, one, shared))
+    change(one | SM_START, state=PortState.ARMED)
+    hfi.arm_neighbour()
+    change(one, state=PortState.ACTIVE)

@@ -119,6 +119,10 @@ class LiveKernel(AskedPort):
         """Takes each frame of the kernel."""
         self.wait(lambda: self.kernel.ready, "opa_vnic's announcement of Ethernet on fabric")
 
+    def hear(self, frame: bytes) -> None:
+        """Give a frame to the port."""
+        self.kernel.take(frame)
+
     def wait(self, done: Callable[[], bool], awaited: str) -> None:
         """Take what the kernel sends until a condition holds.
 

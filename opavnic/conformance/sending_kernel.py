@@ -13,6 +13,7 @@ from hfi_sim.wire.lrh16b import L4_BYTE
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
 from opavnic.conformance.encap_kernel import run_encap_kernel
+from opavnic.conformance.hfi1_kernel import Hfi1, activate, hfi1
 from opavnic.conformance.kernel import LiveKernel, live_kernel
 from opavnic.conformance.result import Result
 from opavnic.conformance.vector_setup import EncapSituation
@@ -32,7 +33,7 @@ _PATIENCE_S: Final = 20.0
 class SendingKernel:
     """A vport of a kernel that runs programs."""
 
-    def __init__(self, kernel: LiveKernel) -> None:
+    def __init__(self, kernel: LiveKernel | Hfi1) -> None:
         """Make nothing yet: the first situation makes the vport, and starts the program."""
         self._kernel = kernel
         self._program: AgentProgram | None = None
@@ -86,16 +87,19 @@ class SendingKernel:
         if found is not None and found.kind == WireKind.PACKET and found.body[L4_BYTE] == L4.ETHERNET:
             self._packets.append(found.body)
         else:
-            self._kernel.kernel.take(frame)
+            self._kernel.hear(frame)
 
 
-def run_encap_on_kernel(paths: list[Path]) -> list[Result]:
+def run_encap_on_kernel(paths: list[Path], *, with_hfi1: bool = False) -> list[Result]:
     """Run the cases of files that can be sent against the newest built kernel.
 
+    Args:    with_hfi1: its opa_vnic sends by hfi1 and a virtual HFI, and not by our module.
     Raises:  KernelError: none is built, or it failed. VectorFileError: a file cannot be read, or does not hold
              encapsulation vectors. AgentError: the agent refused a configuration.
     """
-    with live_kernel(_HOST) as kernel:
+    with hfi1(host=_HOST) if with_hfi1 else live_kernel(_HOST) as kernel:
+        if isinstance(kernel, Hfi1):
+            activate(kernel)
         vnic = SendingKernel(kernel)
         kernel.take = vnic.take
         return [run_encap_kernel(path, vnic.encap) for path in paths]

@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 
 MTU: Final = 10240
 _LOOPBACK: Final = "lo"
+_IPOIB: Final = "ib"
 _HEADER: Final = 14
 _PATIENCE_S: Final = 5.0
 _SIOCGIFFLAGS: Final = 0x8913
@@ -36,7 +37,8 @@ class SendingVnic:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
         _NO_IPV6.write_text("1")  # or the kernel would send frames of its own
-        (self.name,) = [name for _, name in socket.if_nameindex() if name != _LOOPBACK]
+        names = [name for _, name in socket.if_nameindex()]
+        (self.name,) = [name for name in names if name != _LOOPBACK and not name.startswith(_IPOIB)]
         self._ioctl(_SIOCSIFMTU, struct.pack("i", MTU))
 
     def _ioctl(self, request: int, value: bytes = b"") -> bytes:

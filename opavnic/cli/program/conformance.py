@@ -78,14 +78,20 @@ Kernel = Annotated[bool, typer.Option("--kernel", help="Ask Linux's own opa_vnic
 
 @app.command(epilog="Example: opavnic conformance encap tests/vectors/encap-1.jsonl.gz")
 def encap(
-    files: Files, datapath: DatapathName = AUTO, kernel: Kernel = False, as_json: AsJson = False
+    files: Files,
+    datapath: DatapathName = AUTO,
+    kernel: Kernel = False,
+    with_hfi1: Annotated[
+        bool, typer.Option("--hfi1", help="As --kernel, with Linux's own hfi1 below.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Encapsulate recorded frames and compare headers, packets and counters.
 
     With --kernel, a program in a kernel sends the frames through Linux's own opa_vnic, and packets are compared.
     """
-    if kernel:
-        _run(lambda: run_encap_on_kernel(files), as_json)
+    if kernel or with_hfi1:
+        _run(lambda: run_encap_on_kernel(files, with_hfi1=with_hfi1), as_json)
     else:
         _run(lambda: [run_encap(path, find_datapath(datapath)) for path in files], as_json)
 

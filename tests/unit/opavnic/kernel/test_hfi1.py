@@ -13,8 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from hfi_sim.fabric.topology import single_switch
+from opavnic.cli.program.conformance import app
 from opavnic.conformance.hfi1_kernel import hfi1
 from opavnic.conformance.management import run_management
 from opavnic.kernel.cache import MODULES, KernelError, find_kernel
@@ -188,6 +190,12 @@ def test_hfi1_answers_what_was_recorded(of: str, names: tuple[str, ...], tmp_pat
     assert [line for difference in result.differences for line in difference.lines()] == []
     assert result.ok
     assert len(chosen) == len(names)
+
+
+def test_opa_vnic_on_hfi1_encapsulates_as_recorded() -> None:
+    done = CliRunner().invoke(app, ["encap", "--hfi1", str(VECTORS / "encap-1.jsonl.gz")])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("PASS 1812/1812 ")
 
 
 async def _log(seed: int) -> list[str]:
