@@ -8,13 +8,21 @@ from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hfi_sim.base.did_you_mean import unknown_name
-from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.base.types import mac_text, parse_mac
-from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.mad.header import Method
 from opavnic.scenario.base import ScenarioError
 from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic, member_name
-from opavnic.scenario.managers import BEST, CONVERGENCE_S, Converging, EmStandby, Manager, cut_short
+from opavnic.scenario.managers import (
+    BEST,
+    CONVERGENCE_S,
+    Converging,
+    EmStandby,
+    Manager,
+    cut_short,
+    em_options,
+    has_agent,
+    why_absent,
+)
 from opavnic.state.em import EmEvent
 from opavnic.world.em_node import EM_NODE, down_text
 from opavnic.world.host_backends.given import VnicKey
@@ -225,7 +233,7 @@ class ScenarioEm:
                  Or members have not applied it in time; the message says which, and why. The change then stays
                  configured.
         """
-        vesw = {**self._known(name), **_plain(changes)}
+        vesw = {**self._known(name), **em_options(changes)}
         if members is not None:
             vesw["members"] = self._names(members)
         await self._settle({**self.vesws, name: vesw}, [name], wait, timeout)
@@ -300,7 +308,7 @@ class ScenarioEm:
         chosen = vesw_id if vesw_id is not None else next(n for n in range(1, 4096) if n not in used)
         if chosen in used:
             raise ScenarioError(f"virtual switch id {chosen} is in use")
-        wanted[name] = {"id": chosen, "name": name, "pkey": DEFAULT_PKEY, **_plain(options)}
+        wanted[name] = {"id": chosen, "name": name, "pkey": DEFAULT_PKEY, **em_options(options)}
         wanted[name]["members"] = self._names(members)
 
     def _known(self, name: str) -> dict[str, Any]:
@@ -365,7 +373,7 @@ class ScenarioEm:
             self._set_pkeys(self.vesws)
             named = {name for vesw in wanted.values() for name in vesw["members"]}
             ports = map(self._scenario.hosts.member, named)
-            gone = sorted(member_name(host, port) for host, port in ports if not _has_agent(port))
+            gone = sorted(member_name(host, port) for host, port in ports if not has_agent(port))
             why = f" (the management agents of {', '.join(gone)} are gone)" if gone else ""
             raise ScenarioError(f"{error}{why}") from error
         self.vesws = wanted
@@ -425,11 +433,8 @@ class ScenarioEm:
         """Return which members have not come up, and why."""
         why = [f"{vnic.name}: {text}" for vnic in awaited if (text := self.why_absent(vnic))]
         if not why and self.service.converged:
-            why = [
-                f"{vnic.name}: configured, but its device is not up"
-                for vnic in awaited
-                if not self._scenario.is_up(vnic)
-            ]
+            down = [vnic.name for vnic in awaited if not self._scenario.is_up(vnic)]
+            why = [f"{name}: configured, but its device is not up" for name in down]
         if not why:
             return f"the Ethernet Manager has not converged within {timeout_s:g} s"
         more = [f"and {len(why) - _ABSENT_SHOWN} more"] if len(why) > _ABSENT_SHOWN else []
@@ -440,32 +445,4 @@ class ScenarioEm:
 
     def why_absent(self, vnic: ScenarioVnic) -> str:
         """Return why the manager has not configured a member's VNIC on its virtual switch; empty if it has."""
-        own = vnic.port
-        if own.state is not PortState.ACTIVE:
-            return f"the link of {own.name} is down"
-        if own not in self._scenario.subnet_manager.ports_in_service():
-            return f"the subnet manager cannot reach {own.name}"
-        if not _has_agent(own):
-            return "its management agent is gone"
-        port = self.core.ports.get(int(own.guid))
-        if port is None or not port.in_service:
-            return "the Ethernet Manager has not discovered it"
-        if port.isolated:
-            return f"isolated: {port.isolated}"
-        vesw_id = self.vesws[vnic.vesw]["id"]
-        if not any(vport.vesw_id == vesw_id and vport.done for vport in port.vports.values()):
-            return "its management agent does not answer" if port.failures else "it is not configured"
-        return ""
-
-
-def _has_agent(port: HfiPort) -> bool:
-    return CapabilityMask3.ETH_ON_FABRIC_SUPPORTED in port.capability_mask3
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options in the form of an EM file, with hosts by name."""
-    plain = dict(options)
-    if "default_ports" in plain:
-        hosts = plain["default_ports"]
-        plain["default_ports"] = [host if isinstance(host, str) else host.name for host in hosts]
-    return plain
+        return why_absent(self.core, vnic, self.vesws[vnic.vesw]["id"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, Final
 
+from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.scenario.base import ScenarioError
-from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost
+from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic
+from vema.em.core.core import EmCore
 from vema.em.desired.election import Role
 from vema.em.service.service import EthernetService
 
@@ -87,3 +89,36 @@ def cut_short(service: EthernetService) -> str:
     return (
         "the Ethernet Manager was stopped" if failed is None else f"the Ethernet Manager failed ({failed!r})"
     )
+
+
+def why_absent(core: EmCore, vnic: ScenarioVnic, vesw_id: int) -> str:
+    """Return why a manager has not configured a member's VNIC on its virtual switch; empty if it has."""
+    own = vnic.port
+    if own.state is not PortState.ACTIVE:
+        return f"the link of {own.name} is down"
+    if own not in vnic.host.scenario.subnet_manager.ports_in_service():
+        return f"the subnet manager cannot reach {own.name}"
+    if not has_agent(own):
+        return "its management agent is gone"
+    port = core.ports.get(int(own.guid))
+    if port is None or not port.in_service:
+        return "the Ethernet Manager has not discovered it"
+    if port.isolated:
+        return f"isolated: {port.isolated}"
+    if not any(vport.vesw_id == vesw_id and vport.done for vport in port.vports.values()):
+        return "its management agent does not answer" if port.failures else "it is not configured"
+    return ""
+
+
+def has_agent(port: HfiPort) -> bool:
+    """Return whether a port says that it has a management agent for Ethernet."""
+    return CapabilityMask3.ETH_ON_FABRIC_SUPPORTED in port.capability_mask3
+
+
+def em_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in the form of an EM file, with hosts by name."""
+    plain = dict(options)
+    if "default_ports" in plain:
+        hosts = plain["default_ports"]
+        plain["default_ports"] = [host if isinstance(host, str) else host.name for host in hosts]
+    return plain
