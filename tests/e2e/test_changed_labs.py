@@ -19,6 +19,8 @@ from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import save
 from opavnic.world.host_backends import tap
 
+LONG = [pytest.mark.long, pytest.mark.timeout(3600)]
+
 
 @pytest.fixture(autouse=True)
 def _own_runtime_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -184,8 +186,8 @@ def memory_kb() -> int:
     ("engine", "times"),
     [
         ("native", 12),
-        pytest.param("native", 2500, marks=pytest.mark.long),
-        pytest.param("python", 1000, marks=pytest.mark.long),
+        pytest.param("native", 2500, marks=LONG),
+        pytest.param("python", 1000, marks=LONG),
     ],
 )
 async def test_memory_is_flat_over_changes(engine: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,12 +20,12 @@ from pydantic import (
     model_validator,
 )
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.did_you_mean import nearest, unknown_name
 from hfi_sim.base.errors import FabricError, FaultError, InputError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
 from hfi_sim.fabric.faults.manager import Faults
-from hfi_sim.fabric.topology import Topology
+from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.fabric_model import FabricModel
@@ -408,9 +408,26 @@ def fabric_problems(model: LabModel) -> list[Problem]:
     ports = dict.fromkeys(port.name for vesw in model.vesws for port in model.members_of(vesw))
     problems = _reach_problems(model, cut_off(topology, ports, EM_NODE))
     problems += position_problems(model.fabric, topology)
+    problems += _placing_problems(
+        model.cluster, [*model.hosts, *(n.name for n in topology.of_kind(NodeKind.SWITCH))]
+    )
     if model.subnet_manager.mode == "builtin":
         problems += routing_problems(model.fabric, topology)
     return problems if faults is None else problems + _fault_problems(model, faults)
+
+
+def _placing_problems(cluster: Cluster, nodes: Collection[str]) -> list[Problem]:
+    """Return a problem for each node that a cluster places and a lab does not have, and for each unknown machine."""
+    machines = cluster.nodes if isinstance(cluster.nodes, list) else None
+    known = {*(machines or ()), *(label for labels in cluster.labels.values() for label in labels)}
+    problems = []
+    for name, where in cluster.named.items():
+        path: KeyPath = ("cluster", "place", name)
+        if name not in nodes:
+            problems.append(Problem(path, unknown_name("host or switch", name, nodes)))
+        elif machines is not None and where not in known:
+            problems.append(Problem(path, unknown_name("machine or label", where, sorted(known))))
+    return problems
 
 
 def _guid_problems(model: LabModel) -> list[Problem]:

@@ -104,5 +104,6 @@ def test_changed_lab_is_what_its_saved_file_is() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 def test_changed_lab_is_what_its_saved_file_is_after_many_changes() -> None:
     _check(100, 50)

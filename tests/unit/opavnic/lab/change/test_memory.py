@@ -25,6 +25,9 @@ def _short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
     shorten_logs(monkeypatch)
 
 
+LONG = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+
 async def _leave_and_join(live: LivingLab, times: int) -> None:
     for _ in range(times):
         await live.leave("blue", ["h2"])
@@ -38,7 +41,7 @@ async def _add_and_remove(live: LivingLab, times: int) -> None:
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize("times", [25, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [25, pytest.param(5000, marks=LONG)])
 async def test_members_that_leave_and_join_leave_nothing_behind(times: int) -> None:
     async with lab_in_memory(LAB) as lab:
         live = LivingLab(lab)
@@ -49,7 +52,7 @@ async def test_members_that_leave_and_join_leave_nothing_behind(times: int) -> N
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize("times", [50, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [50, pytest.param(5000, marks=LONG)])
 async def test_hosts_that_come_and_go_leave_nothing_behind(times: int) -> None:
     async with lab_in_memory(LAB) as lab:
         live = LivingLab(lab)
@@ -71,7 +74,7 @@ async def _crash(lab: Lab, place: str, times: int) -> None:
 
 @pytest.mark.looptime
 @pytest.mark.parametrize("place", ["h2", "em"])
-@pytest.mark.parametrize("times", [25, pytest.param(2500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [25, pytest.param(2500, marks=LONG)])
 async def test_crashes_leave_nothing_behind(times: int, place: str) -> None:
     async with lab_in_memory(LAB) as lab:
         await _crash(lab, place, WARM_UP)
