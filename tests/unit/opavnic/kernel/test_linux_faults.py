@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -69,10 +71,14 @@ def _send_frames(hfi: Hfi1) -> None:
 
 
 def _end_of(hfi: Hfi1) -> str:
-    """Return what a kernel has printed until it has ended."""
-    said = b""
-    while (read := hfi.process.read_console()) != b"":
-        said += read or b""
+    """Send frames to the VNIC until the kernel has ended, or for some seconds; return what it has printed."""
+    said, end = b"", time.monotonic() + 10
+    while time.monotonic() < end and hfi.process.ended_with == "it runs":
+        _send_frames(hfi)
+        select.select([hfi.process.console], [], [], 0.2)
+        said += hfi.process.read_console() or b""
+    while read := hfi.process.read_console():
+        said += read
     return said.decode(errors="replace")
 
 
@@ -106,13 +112,17 @@ def test_a_vnic_receives_nothing_while_ipoib_is_down(hfi: Hfi1) -> None:
     assert _said(hfi, "cat", *names) == "0\n0\n0\n"
 
 
-def test_the_first_frame_that_a_vnic_receives_panics(hfi: Hfi1) -> None:
+def test_the_first_frame_that_a_vnic_receives_ends_the_kernel(hfi: Hfi1) -> None:
     _said(hfi, "ip", "link", "set", "ib0", "up")
     assert _make_vnic(hfi) is not None
     _said(hfi, "ip", "link", "set", "veth0", "up")
-    _send_frames(hfi)
-    assert re.search(r"dev_gro_receive|napi", _end_of(hfi))
-    assert hfi.process.ended_with == "killed by signal 6"
+    said = _end_of(hfi)
+    if hfi.process.ended_with == "it runs":
+        question = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=2).build()
+        assert hfi.request(hfi.lid, question) is None, "it hangs, as 6.12 may"
+    else:
+        assert hfi.process.ended_with == "killed by signal 6"
+        assert re.search(r"dev_gro_receive|napi", said)
 
 
 @pytest.mark.skipif(
