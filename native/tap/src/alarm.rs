@@ -119,7 +119,8 @@ impl Alarm {
         let mut set = None;
         if until != NEVER {
             let begun = now();
-            let margin = self.punctuality.as_mut().map_or(0, |it| it.margin(begun, preemptions()));
+            // asking for it is a system call
+            let mut margin = None;
             set = loop {
                 // before a timer is set, which is expensive
                 let ready = self.poller.wait(events, false)?;
@@ -128,6 +129,12 @@ impl Alarm {
                     self.was_awake(time - begun);
                     return Ok(ready);
                 }
+                if until <= time + self.spin {
+                    continue;
+                }
+                let margin = *margin.get_or_insert_with(|| {
+                    self.punctuality.as_mut().map_or(0, |it| it.margin(begun, preemptions()))
+                });
                 if until > time + margin + self.spin {
                     break Some(until - margin);
                 }

@@ -9,6 +9,10 @@ use engine::vnics::Host;
 
 use crate::{Poller, write};
 
+/// Longer frames are written from where they are. For shorter ones a copy costs less than what the kernel does for a list of
+/// parts, which is an eighth of the time of a write.
+const JOINED: usize = 2048;
+
 /// The TAP of one vport, and the reasons not to read from it.
 pub struct Device {
     fd: OwnedFd,
@@ -47,6 +51,8 @@ impl Device {
 pub struct Devices {
     slots: Vec<Option<Device>>,
     pub kept: Vec<(usize, Vec<u8>)>,
+    /// A frame with its header, while it is written.
+    joined: Vec<u8>,
     /// Apps that receive the frames of a vport instead of a device.
     pub apps: Apps,
 }
@@ -110,7 +116,15 @@ impl Host for Devices {
     #[inline]
     fn write(&mut self, vport: usize, parts: &[&[u8]]) -> bool {
         match self.fd(vport) {
-            Some(fd) => write(fd, parts).is_ok(),
+            Some(fd) => match parts {
+                [head, frame] if frame.len() <= JOINED => {
+                    self.joined.clear();
+                    self.joined.extend_from_slice(head);
+                    self.joined.extend_from_slice(frame);
+                    write(fd, &[&self.joined]).is_ok()
+                }
+                _ => write(fd, parts).is_ok(),
+            },
             None => {
                 if !self.apps.take(vport, parts) {
                     self.kept.push((vport, parts.concat()));

@@ -41,8 +41,11 @@ pub fn read(fd: RawFd, buffer: &mut [u8]) -> Result<Option<usize>> {
 /// Write one frame from its parts.
 #[inline]
 pub fn write(fd: RawFd, parts: &[&[u8]]) -> Result<()> {
-    // most frames have two parts: do not initialize the longest list for them
-    let result = if let [head, frame] = parts {
+    // most frames have one part or two: do not initialize the longest list for them
+    let result = if let [whole] = parts {
+        // SAFETY: pointer and length of a live slice
+        unsafe { libc::syscall(libc::SYS_write, fd, whole.as_ptr(), whole.len()) }
+    } else if let [head, frame] = parts {
         write_parts(fd, &[IoSlice::new(head), IoSlice::new(frame)])
     } else {
         let mut list = [IoSlice::new(&[]); MAX_PARTS];
