@@ -65,28 +65,35 @@ impl Connection {
     /// Write all parts. Only one thread writes at a time.
     pub fn write(&self, parts: &mut [IoSlice<'_>]) -> Result<()> {
         let Some(mut session) = self.session() else { return write_all(&self.socket, parts) };
-        let wire = session.encrypt(parts)?;
-        drop(session); // the reader need not wait for the network
-        (&self.socket).write_all(&wire)
+        session.encrypt(parts)?;
+        loop {
+            match session.send(&mut Soon(&self.socket)) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                sent => return sent,
+            }
+            drop(session); // the reader need not wait for the network
+            self.wait(libc::POLLOUT, -1)?;
+            let Some(again) = self.session() else { return Ok(()) };
+            session = again;
+        }
     }
 
     /// Write as much as the kernel takes without waiting; return what is left of it, for `write_rest`.
     pub fn write_soon(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
         let mut wire = match self.session() {
             None => bytes,
-            Some(mut session) => session.encrypt(&[IoSlice::new(&bytes)])?,
+            Some(mut session) => {
+                session.encrypt(&[IoSlice::new(&bytes)])?;
+                let mut wire = Vec::new();
+                session.send(&mut wire)?;
+                wire
+            }
         };
-        let (fd, flags) = (self.socket.as_raw_fd(), libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-        // SAFETY: pointer and length of a live slice
-        let count = unsafe { libc::send(fd, wire.as_ptr().cast(), wire.len(), flags) };
-        if count < 0 {
-            let error = Error::last_os_error();
-            return match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(wire),
-                _ => Err(error),
-            };
+        match Soon(&self.socket).write(&wire) {
+            Ok(count) => _ = wire.drain(..count),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
         }
-        wire.drain(..count as usize);
         Ok(wire)
     }
 
@@ -95,9 +102,9 @@ impl Connection {
         (&self.socket).write_all(rest)
     }
 
-    /// Wait until the socket is readable, so many milliseconds at most, or without limit if negative.
-    fn wait(&self, timeout_ms: libc::c_int) -> Result<bool> {
-        let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    /// Wait for events of the socket, so many milliseconds at most, or without limit if negative.
+    fn wait(&self, events: libc::c_short, timeout_ms: libc::c_int) -> Result<bool> {
+        let mut polled = libc::pollfd { fd: self.socket.as_raw_fd(), events, revents: 0 };
         // SAFETY: one live structure, borrowed for writing
         match unsafe { libc::poll(&raw mut polled, 1, timeout_ms) } {
             0 => Ok(false),
@@ -114,7 +121,7 @@ impl Connection {
     /// `buffer` has room for a record of TLS.
     pub fn read(&self, buffer: &mut [u8], timeout_ms: libc::c_int) -> Result<Option<usize>> {
         if self.session.is_none() {
-            if timeout_ms >= 0 && !self.wait(timeout_ms)? {
+            if timeout_ms >= 0 && !self.wait(libc::POLLIN, timeout_ms)? {
                 return Ok(None);
             }
             return closed_if_none((&self.socket).read(buffer));
@@ -129,7 +136,7 @@ impl Connection {
                     return Err(ErrorKind::UnexpectedEof.into());
                 }
             }
-            if !self.wait(timeout_ms)? {
+            if !self.wait(libc::POLLIN, timeout_ms)? {
                 return Ok(None);
             }
             if let Some(mut session) = self.session() {
@@ -155,6 +162,30 @@ impl Connection {
     /// End it: reads and writes fail from now on.
     pub fn close(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// Writes what the kernel takes without waiting.
+struct Soon<'a>(&'a TcpStream);
+
+impl Write for Soon<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<usize> {
+        // SAFETY: all zero is a message without address and parts
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        message.msg_iov = parts.as_ptr().cast_mut().cast(); // an IoSlice is an iovec
+        message.msg_iovlen = parts.len().min(PARTS) as _;
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // SAFETY: the message and its parts live during the call, which does not write to them
+        let count = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, flags) };
+        usize::try_from(count).map_err(|_| Error::last_os_error())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -21,8 +21,6 @@ use rustls::{
 
 /// Plaintext that one record brings, at most.
 const RECORD: usize = 1 << 14;
-/// Bytes that a record adds, at most.
-const OVERHEAD: usize = 64;
 /// Bytes of one read, at most.
 const ARRIVED: usize = 256 << 10;
 
@@ -140,17 +138,24 @@ impl Session {
         self.connection.peer_certificates()?.first().map(|one| &**one)
     }
 
-    /// Encrypt all parts: return what is to go over the wire.
-    pub fn encrypt(&mut self, parts: &[IoSlice<'_>]) -> Result<Vec<u8>> {
+    /// Encrypt all parts, for `send`.
+    pub fn encrypt(&mut self, parts: &[IoSlice<'_>]) -> Result<()> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         // one call, so that many parts share a record
         let count = self.connection.writer().write_vectored(parts)?;
         debug_assert_eq!(count, len, "there is no limit");
-        let mut wire = Vec::with_capacity(len + (len / RECORD + 2) * OVERHEAD);
+        Ok(())
+    }
+
+    /// Put on the wire what has been encrypted, without a copy of it; what is left after an error is sent by the next call.
+    pub fn send(&mut self, wire: &mut impl Write) -> Result<()> {
         while self.connection.wants_write() {
-            self.connection.write_tls(&mut wire)?;
+            match self.connection.write_tls(wire) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                sent => _ = sent?,
+            }
         }
-        Ok(wire)
+        Ok(())
     }
 
     /// Take what has come over the wire; `read` gets room for it, and does not wait.
