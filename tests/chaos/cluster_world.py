@@ -49,8 +49,17 @@ class Figures:
     """Packets between machines."""
     lost: int = 0
     """Those of them that are counted as lost or dropped."""
+    counted: tuple[int, int] = (0, 0)
+    """Both of them as they were counted last: counters begin anew with the processes of machines."""
     memory: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     """By process of a machine: resident KiB and descriptors after each round that it lived through."""
+
+    def count(self, crossed: int, lost: int) -> None:
+        """Add what counters have grown by."""
+        before, lost_before = self.counted
+        self.crossed += crossed - before if crossed >= before else crossed
+        self.lost += lost - lost_before if lost >= lost_before else lost
+        self.counted = crossed, lost
 
 
 class Disk:

@@ -10,8 +10,9 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from opavnic_bench.base.processes import processor_s
 from opavnic_bench.base.running_lab import running_lab
 from opavnic_bench.base.sites import SUBNET, HostPair, bench_namespaces, give_address, run, until
 from opavnic_bench.base.traffic import inside, iperf, iperf_server, round_trips, settle
@@ -21,11 +22,21 @@ from opavnic_bench.cluster.machines import BenchCluster, Machines, cluster, mach
 NAME: Final = "bench-cluster"
 CLUSTER: Final = "cluster"
 TLS: Final = "cluster, TLS"
+TWO: Final = "cluster of two"
 ONE_MACHINE: Final = "one machine"
 VXLAN: Final = "VXLAN"
 _PINGS: Final = 100
 _VNI: Final = 77
 _REST_S: Final = 15.0
+
+
+class _ClusterTurn(NamedTuple):
+    """One turn of a subject."""
+
+    gbps: float
+    rtt_us: float
+    costs: list[float]
+    """Seconds of a processor for a GB, of each process."""
 
 
 @dataclass(slots=True)
@@ -45,6 +56,9 @@ class ClusterResult:
     tls_tcp_gbps: float | None = None
     """The same lab on as many machines that talk by TLS."""
     tls_rtt_us_p50: float | None = None
+    two_tcp_gbps: float | None = None
+    """A cluster of two machines, where that was asked for beside a larger one."""
+    two_rtt_us_p50: float | None = None
     vxlan_tcp_gbps: float | None = None
     vxlan_rtt_us_p50: float | None = None
     one_machine_tcp_gbps: float | None = None
@@ -53,7 +67,10 @@ class ClusterResult:
     tcp_to_one_machine: float | None = None
     """The median of the ratios of each round."""
     tls_tcp_to_one_machine: float | None = None
+    tls_tcp_to_plain: float | None = None
     tcp_to_vxlan: float | None = None
+    processor_s_per_gb: dict[str, list[float]] = field(default_factory=dict)
+    """Subject -> of each of its processes, in the order of the machines, medians."""
     skipped: dict[str, str] = field(default_factory=dict)
     """Subject -> why it was not measured."""
 
@@ -68,6 +85,7 @@ class ClusterResult:
             for what, tcp, rtt, ratio in (
                 (CLUSTER, self.tcp_gbps, self.rtt_us_p50, None),
                 (TLS, self.tls_tcp_gbps, self.tls_rtt_us_p50, None),
+                (TWO, self.two_tcp_gbps, self.two_rtt_us_p50, None),
                 (
                     ONE_MACHINE,
                     self.one_machine_tcp_gbps,
@@ -90,21 +108,28 @@ def lab_of(nodes: int, name: str = NAME) -> dict[str, Any]:
     }
 
 
-def bench_cluster(nodes: int, rounds: int, seconds: int, *, progress: Progress = silent) -> ClusterResult:
+def bench_cluster(
+    nodes: int, rounds: int, seconds: int, *, two: bool = False, progress: Progress = silent
+) -> ClusterResult:
     """Measure all subjects in turns, each once a round; figures are medians over the rounds.
 
     The labs stay up all the time; while one is measured, the others rest.
 
+    Args:    two: measure a cluster of two machines besides.
     Raises:  PeerError: the cluster itself cannot be measured.
     """
     result = ClusterResult(nodes, rounds)
-    samples: dict[str, list[tuple[float, float]]] = {}
+    samples: dict[str, list[_ClusterTurn]] = {}
     with contextlib.ExitStack() as up:
         found = up.enter_context(machines(nodes))
         clusters = {CLUSTER: up.enter_context(cluster(found, lab_of(nodes), tls=False))}
         others = up.enter_context(machines(nodes, "tls-"))
         clusters[TLS] = up.enter_context(cluster(others, lab_of(nodes, f"{NAME}-tls")))
         sites = {name: _site(running, nodes) for name, running in clusters.items()}
+        if two:
+            pair = up.enter_context(machines(2, "two-"))
+            clusters[TWO] = up.enter_context(cluster(pair, lab_of(2, f"{NAME}-two"), tls=False))
+            sites[TWO] = _site(clusters[TWO], 2)
         for site in sites.values():
             settle(site)
         result.ping_loss = max(map(_loss, sites.values()))
@@ -125,24 +150,27 @@ def bench_cluster(nodes: int, rounds: int, seconds: int, *, progress: Progress =
     return result
 
 
-def _summarize(result: ClusterResult, samples: dict[str, list[tuple[float, float]]]) -> None:
+def _summarize(result: ClusterResult, samples: dict[str, list[_ClusterTurn]]) -> None:
     def middle(name: str) -> tuple[float | None, float | None]:
         if name not in samples:
             return None, None
-        rates, round_trips = zip(*samples[name], strict=True)
+        rates, round_trips, costs = zip(*samples[name], strict=True)
+        result.processor_s_per_gb[name] = [round(median(cost), 2) for cost in zip(*costs, strict=True)]
         return round(median(rates), 3), round(median(round_trips), 3)
 
     def beside(name: str, other: str) -> float | None:
         pairs = zip(samples[name], samples.get(other, []), strict=False)
-        ratios = [there[0] / here[0] for there, here in pairs if here[0]]
+        ratios = [there.gbps / here.gbps for there, here in pairs if here.gbps]
         return round(median(ratios), 2) if ratios else None
 
     result.tcp_gbps, result.rtt_us_p50 = middle(CLUSTER)
     result.tls_tcp_gbps, result.tls_rtt_us_p50 = middle(TLS)
+    result.two_tcp_gbps, result.two_rtt_us_p50 = middle(TWO)
     result.vxlan_tcp_gbps, result.vxlan_rtt_us_p50 = middle(VXLAN)
     result.one_machine_tcp_gbps, result.one_machine_rtt_us_p50 = middle(ONE_MACHINE)
     result.tcp_to_one_machine, result.tcp_to_vxlan = beside(CLUSTER, ONE_MACHINE), beside(CLUSTER, VXLAN)
     result.tls_tcp_to_one_machine = beside(TLS, ONE_MACHINE)
+    result.tls_tcp_to_plain = beside(TLS, CLUSTER)
 
 
 def _site(running: BenchCluster, nodes: int) -> HostPair:
@@ -150,11 +178,14 @@ def _site(running: BenchCluster, nodes: int) -> HostPair:
     return HostPair(running.namespace("h1"), running.namespace(f"h{nodes}"), f"10.9.2.{nodes}", pids)
 
 
-def _measure(site: HostPair, seconds: int) -> tuple[float, float]:
-    """Return Gbit/s of one TCP connection, and the median round trip in microseconds."""
+def _measure(site: HostPair, seconds: int) -> _ClusterTurn:
+    """Measure one TCP connection, and then round trips."""
+    before = [processor_s(pid) for pid in site.pids]
     with iperf_server(site):
-        end = iperf(site, seconds)
-    return end["sum_received"]["bits_per_second"] / 1e9, median(round_trips(site))
+        end = iperf(site, seconds)["sum_received"]
+    used = [processor_s(pid) - then for pid, then in zip(site.pids, before, strict=True)]
+    costs = [seconds_ * 1e9 / max(end["bytes"], 1) for seconds_ in used]
+    return _ClusterTurn(end["bits_per_second"] / 1e9, median(round_trips(site)), costs)
 
 
 def _loss(site: HostPair) -> float:

@@ -30,6 +30,7 @@ COLUMNS: Final = {
 
 def cluster(
     nodes: Annotated[int, typer.Option(min=2, max=16, help="Machines, the coordinator included.")] = 3,
+    two: Annotated[bool, typer.Option("--two", help="Measure a cluster of two machines besides.")] = False,
     rounds: Rounds = 3,
     seconds: WholeSeconds = "2s",
     as_json: AsJson = False,
@@ -42,7 +43,7 @@ def cluster(
 
     \b
     Example:
-      opavnic bench cluster --nodes 3 --json
+      opavnic bench cluster --nodes 3 --two --json
       opavnic bench cluster --rounds 5 --plot cluster.svg
     """
     from opavnic_bench.cluster.bench import bench_cluster
@@ -50,13 +51,17 @@ def cluster(
     may_make_namespaces()
     check_plot(plot_file)
     with measuring() as progress:
-        result = bench_cluster(nodes, rounds, seconds, progress=progress)
+        result = bench_cluster(nodes, rounds, seconds, two=two, progress=progress)
     data = result.as_json()
     save_plot(plot_file, "cluster", {"subjects": result.subjects()})
     if as_json:
         print_json(data)
     else:
         print_table(tuple(COLUMNS.values()), [pick(row, *COLUMNS) for row in result.subjects()])
+        rows = [(name, *costs) for name, costs in data["processor_s_per_gb"].items() if costs]
+        most = max((len(row) for row in rows), default=1)
+        heads = ("processor s/GB", *(f"m{number}" for number in range(1, most)))
+        print_table(heads, [(*row, *("",) * (most - len(row))) for row in rows])
         print_skipped(data["skipped"])
     if result.unaccounted_frames or result.ping_loss:
         raise typer.Exit(EXIT_FAILED)
