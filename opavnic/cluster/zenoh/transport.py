@@ -476,21 +476,26 @@ class ZenohTransport:
         """Connect to a node that the coordinator sees and this node does not.
 
         Zenoh connects again to the addresses that its session was opened with; to others, of which it has heard by
-        gossip, once only. So this node opens another session, if the addresses are news to it. Of two nodes the one
-        with the lower name is first.
+        gossip, once only. So this node opens another session, if the addresses are news to it, or if Zenoh has not
+        connected for long. Of two nodes the one with the lower name is first.
         """
-        await asyncio.sleep(self._plan.lease_s * (1 if self.name < name else 3))
+        wait_s = self._plan.lease_s * (1 if self.name < name else 3)
+        patience_s, times = 8 * self._plan.lease_s, 0
         while name not in self._membership.nodes():
+            await asyncio.sleep(wait_s)
+            patience_s -= wait_s
+            wait_s = self._plan.lease_s
             coordinator = self._membership.coordinator
+            if name in self._membership.nodes() or coordinator is None or coordinator.name == name:
+                continue
             with contextlib.suppress(AskError):
-                if coordinator is not None and coordinator.name != name:
-                    found = _addresses((await self.ask(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES)
-                    if found and set(found) <= set(self._plan.join):
-                        return
-                    if found and (self._opening is None or self._opening.done()):
-                        self._opening = self._loop.create_task(self._open_again(found))
-                        return
-            await asyncio.sleep(self._plan.lease_s)
+                found = _addresses((await self.ask(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES)
+                is_news = not set(found) <= set(self._plan.join)
+                is_idle = self._opening is None or self._opening.done()
+                if found and is_idle and (is_news or patience_s < 0):
+                    self._opening = self._loop.create_task(self._open_again(found))
+                    times += 1
+                    patience_s = self._plan.lease_s * (8 << times)
 
     async def _open_again(self, addresses: Sequence[Address]) -> None:
         """Leave the fabric, and come back with a session that knows some addresses."""
@@ -505,7 +510,8 @@ class ZenohTransport:
         await asyncio.to_thread(session.close)
         while not self._is_ending:
             with contextlib.suppress(ClusterInputError):  # the port may be taken for a moment
-                self._session = await asyncio.to_thread(open_session, self._plan, self._fabric, self._life)
+                # under another id than before: to Zenoh on other nodes, the session that was may still be there
+                self._session = await asyncio.to_thread(open_session, self._plan, self._fabric)
                 self._declare()
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
