@@ -19,6 +19,9 @@ PATIENCE_S: Final = 10.0
 LOOK_S: Final = 0.5
 """Seconds between two checks whether the reader of an answer is still there. aiohttp could announce it only by
 cancelling the handlers of all readers that leave, including those that have to finish their work."""
+PIECE_BYTES: Final = 96 << 10
+"""Bytes of an answer that are written at once. A socket takes about as many; of what it does not take, asyncio makes
+several copies, each in new pages of the kernel where they are 128 KiB or more."""
 _FULL: Final = json.dumps(
     {"error": f"{MAX_CONNECTIONS} requests are being answered: a lab takes no more; try again"}
 ).encode()
@@ -34,6 +37,13 @@ async def while_read(request: web.Request, coming: Coroutine[Any, Any, T]) -> T:
         return task.result()
     finally:
         task.cancel()
+
+
+async def write_pieces(response: web.StreamResponse, data: bytes) -> None:
+    """Write a part of an answer that may be long, as fast as its reader takes it."""
+    view = memoryview(data)
+    for at in range(0, len(data), PIECE_BYTES):
+        await response.write(view[at : at + PIECE_BYTES])
 
 
 class Connections:

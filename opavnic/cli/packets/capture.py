@@ -270,7 +270,8 @@ def _as_data(record: TracedPacket) -> dict[str, Any]:
     }
 
 
-_PIECE: Final = 1 << 20
+_PIECE: Final = 1 << 17
+"""Bytes that are read at once. Room for many more than a socket has would be new memory of the kernel each time."""
 _END_S: Final = 5.0
 """Seconds that what is left may take to be written, once the capture was told to end: a reader may have stopped."""
 

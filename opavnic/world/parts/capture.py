@@ -37,7 +37,7 @@ from opavnic.base.errors import OpavnicError, TooManyError
 from opavnic.observe.capture import RING_LOOK_S, Capture, begins_here
 from opavnic.observe.capture_copy import NUMBER_HEADER, WITHOUT_HEADER
 from opavnic.state.lab import Numbered
-from opavnic.world.connections import MAX_FOLLOWERS, while_read
+from opavnic.world.connections import MAX_FOLLOWERS, while_read, write_pieces
 from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
@@ -151,7 +151,7 @@ async def write_joined(
                 sources -= 1
                 continue
             if data := joined.feed(source, piece):
-                await response.write(data)
+                await write_pieces(response, data)
             if joined.is_complete:
                 over.set()
 
@@ -336,8 +336,8 @@ async def _write(
             told, told_at = missed, loop.time()
             data += capture.statistics()
         if data:
-            await response.write(data)  # waits for the reader
+            await write_pieces(response, data)  # waits for the reader
     capture.stop()
     while data := capture.take(True):
-        await response.write(data)
+        await write_pieces(response, data)
     await response.write(capture.statistics(final=True))

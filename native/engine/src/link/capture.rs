@@ -4,8 +4,8 @@
 //! blocks of a pcapng file, one for each packet, with the reason of a drop as its comment.
 //!
 //! The ring consists of segments, all allocated when it is made. One is being filled, the full ones wait in order to be
-//! taken, and the others are free. Its lock is held while one packet is copied or one segment is handed over, and never
-//! while a segment is read.
+//! taken, and the others are free. Its lock is held while the packets of one burst are copied or one segment is handed over,
+//! and never while a segment is read.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,7 @@ use ::wire::icrc::icrc;
 use ::wire::{HEADER, TRAILER, nine};
 
 use super::rule::Match;
+use crate::burst::Burst;
 use crate::counters::{DROP_NAMES, Drop};
 
 /// What is captured, and how much of it is kept until it is taken.
@@ -186,37 +187,31 @@ impl CaptureRing {
         self.segments.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copy a packet that fits, or count it as missed; with the reason if it ended there. The copy of one that is not
-    /// sealed gets its ICRC, unless it ends before that.
-    pub fn push(&self, time: u64, interface: u32, packet: &[u8], is_sealed: bool, drop: Option<Drop>) {
-        if !self.config.fits.fits(packet) {
+    /// Copy the packets of a burst, each with its time, if they fit, or count them as missed; with the reason if they ended
+    /// there. They have one header, so all fit or none. The copy of one that is not sealed gets its ICRC, unless it ends
+    /// before that.
+    pub fn push(&self, interface: u32, times: impl Iterator<Item = u64>, burst: &Burst, drop: Option<Drop>) {
+        if !self.config.fits.fits(&burst.packet) {
             return;
         }
-        let of_9b = (packet.len() >= HEADER && nine::is_9b(packet)).then(|| erf_9b(packet));
-        let packet = of_9b.as_deref().unwrap_or(packet);
-        let shows_icrc = packet.len() >= HEADER + TRAILER && self.config.snap > packet.len() - TRAILER;
-        let block = Block {
-            time_ns: time.wrapping_add(self.config.epoch_ns),
-            interface: interface + if of_9b.is_some() { self.config.interfaces } else { 0 },
-            wire_len: packet.len(),
-            kept: &packet[..packet.len().min(self.config.snap)],
-            icrc: (!is_sealed && shows_icrc).then(|| icrc(packet).to_le_bytes()),
-            reason: drop.map(|drop| DROP_NAMES[drop as usize]),
-        };
-        let size = block.size();
+        let (is_sealed, reason) = (burst.packet.is_sealed(), drop.map(|drop| DROP_NAMES[drop as usize]));
         let mut segments = self.lock();
-        if self.config.limit == Some(segments.kept) {
-            return;
-        }
-        let has_room = segments.has_room(size, self.config.segment_bytes);
-        let count = &mut segments.counts[interface as usize];
-        count.seen += 1;
-        if has_room {
-            block.write(&mut segments.filling);
-            segments.kept += 1;
-        } else {
-            count.missed += 1;
-            segments.missed += 1;
+        for (time, packet) in times.zip(burst.packets()) {
+            if self.config.limit == Some(segments.kept) {
+                return;
+            }
+            let of_9b = (packet.len() >= HEADER && nine::is_9b(packet)).then(|| erf_9b(packet));
+            let packet = of_9b.as_deref().unwrap_or(packet);
+            let shows_icrc = packet.len() >= HEADER + TRAILER && self.config.snap > packet.len() - TRAILER;
+            let block = Block {
+                time_ns: time.wrapping_add(self.config.epoch_ns),
+                interface: interface + if of_9b.is_some() { self.config.interfaces } else { 0 },
+                wire_len: packet.len(),
+                kept: &packet[..packet.len().min(self.config.snap)],
+                icrc: (!is_sealed && shows_icrc).then(|| icrc(packet).to_le_bytes()),
+                reason,
+            };
+            segments.add(interface, &block, self.config.segment_bytes);
         }
     }
 
@@ -248,6 +243,20 @@ impl CaptureRing {
 }
 
 impl Segments {
+    /// Count a packet of an interface, and keep it if there is room.
+    fn add(&mut self, interface: u32, block: &Block<'_>, segment_bytes: usize) {
+        let has_room = self.has_room(block.size(), segment_bytes);
+        let count = &mut self.counts[interface as usize];
+        count.seen += 1;
+        if has_room {
+            block.write(&mut self.filling);
+            self.kept += 1;
+        } else {
+            count.missed += 1;
+            self.missed += 1;
+        }
+    }
+
     /// Whether the segment being filled takes a block; a free one takes its place if it does not.
     fn has_room(&mut self, size: usize, segment_bytes: usize) -> bool {
         if self.filling.len() + size <= segment_bytes {
@@ -276,6 +285,7 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{Packet, Packets};
 
     fn ring(segments: usize, segment_bytes: usize) -> CaptureRing {
         CaptureRing::new(CaptureConfig {
@@ -289,6 +299,19 @@ mod tests {
         })
     }
 
+    fn push(
+        ring: &CaptureRing,
+        time: u64,
+        interface: u32,
+        bytes: &[u8],
+        is_sealed: bool,
+        drop: Option<Drop>,
+    ) {
+        let mut packet = Packet::from(bytes);
+        Packets::default().change(&mut packet, |mut own| own.set_sealed(is_sealed));
+        ring.push(interface, std::iter::once(time), &Burst::of(packet, 0), drop);
+    }
+
     fn taken(ring: &CaptureRing, rest: bool) -> usize {
         ring.take(rest, <[u8]>::len).unwrap_or(0)
     }
@@ -297,11 +320,11 @@ mod tests {
     fn packets_that_find_no_room_are_missed_until_somebody_takes_some() {
         let ring = ring(2, 200);
         for _ in 0..6 {
-            ring.push(5, 1, &[7; 64], true, None); // 96 bytes, two to a segment
+            push(&ring, 5, 1, &[7; 64], true, None); // 96 bytes, two to a segment
         }
         assert_eq!(ring.counts(), [Count::default(), Count { seen: 6, missed: 2 }]);
         assert_eq!(taken(&ring, false), 192);
-        ring.push(5, 0, &[7; 300], true, Some(Drop::LinkDown));
+        push(&ring, 5, 0, &[7; 300], true, Some(Drop::LinkDown));
         assert_eq!(ring.counts()[0], Count { seen: 1, missed: 0 });
         assert_eq!([taken(&ring, false), taken(&ring, false)], [192, 0]);
         assert_eq!([taken(&ring, true), taken(&ring, true)], [96 + 28, 0]);
@@ -310,8 +333,8 @@ mod tests {
     #[test]
     fn a_packet_longer_than_a_segment_is_missed_and_moves_nothing() {
         let ring = ring(2, 90);
-        ring.push(5, 0, &[7; 64], true, None);
-        ring.push(5, 0, &[7; 48], true, None);
+        push(&ring, 5, 0, &[7; 64], true, None);
+        push(&ring, 5, 0, &[7; 48], true, None);
         assert_eq!(ring.counts()[0], Count { seen: 2, missed: 1 });
         assert_eq!([taken(&ring, false), taken(&ring, true)], [0, 80]);
     }
@@ -319,7 +342,7 @@ mod tests {
     #[test]
     fn a_packet_stands_there_with_its_time_its_length_and_the_reason_of_its_drop() {
         let ring = ring(2, 1000);
-        ring.push(1 << 32, 1, &[7; 65], true, Some(Drop::LinkFault));
+        push(&ring, 1 << 32, 1, &[7; 65], true, Some(Drop::LinkFault));
         let block = ring.take(true, <[u8]>::to_vec).unwrap();
         let words: Vec<u32> = block.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
         assert_eq!(words[..7], [6, block.len() as u32, 1, 1, 1000, 64, 65]);
@@ -335,7 +358,7 @@ mod tests {
             let ring = CaptureRing::new(CaptureConfig { snap, ..ring(2, 1000).config });
             let mut bare = whole;
             bare[59..63].fill(0);
-            ring.push(1, 0, &bare, false, None);
+            push(&ring, 1, 0, &bare, false, None);
             let block = ring.take(true, <[u8]>::to_vec).unwrap();
             assert_eq!(block[HEAD..HEAD + snap.min(64)], whole[..snap.min(64)], "{snap} bytes are kept");
         }
@@ -344,8 +367,8 @@ mod tests {
     #[test]
     fn packets_are_pushed_while_a_segment_is_read() {
         let ring = ring(2, 100);
-        ring.push(0, 0, &[7; 64], true, None);
-        ring.take(true, |_| ring.push(0, 0, &[7; 64], true, None)).unwrap();
+        push(&ring, 0, 0, &[7; 64], true, None);
+        ring.take(true, |_| push(&ring, 0, 0, &[7; 64], true, None)).unwrap();
         assert_eq!(ring.counts()[0], Count { seen: 2, missed: 0 });
         assert_eq!(taken(&ring, true), 96);
     }

@@ -197,7 +197,7 @@ impl Direction {
         }
         self.change(state);
         self.counters.enter_many(burst.count(), burst.packet.len());
-        self.observer.show(&mut state.outputs, now, &burst, None);
+        self.observer.show(&mut state.outputs, std::iter::repeat(now), &burst, None);
         self.count_arrival(&burst);
         Some(burst)
     }
@@ -259,16 +259,33 @@ impl Direction {
         }
     }
 
-    /// Pass on packets that faults may lose, but do nothing else to, each by itself.
+    /// Pass on packets that faults may lose, but do nothing else to; those between two that are lost stay together.
     #[inline(never)]
-    fn show_or_lose(&mut self, state: &mut State, times: &[u64], burst: Burst, space: Option<SpaceId>) {
-        for (burst, now) in burst.one_by_one().zip(times) {
-            if self.is_disturbed && self.faults.loses(state, *now, &burst.packet, &mut self.carried) {
-                self.end(state, *now, burst, Drop::LinkFault);
-            } else {
-                self.pass(state, *now, burst, space, 0);
+    fn show_or_lose(
+        &mut self,
+        state: &mut State,
+        mut times: &[u64],
+        mut burst: Burst,
+        space: Option<SpaceId>,
+    ) {
+        while self.is_disturbed {
+            let Direction { faults, carried, .. } = self;
+            let mut each = times.iter();
+            let is_lost = |now: &u64| faults.loses(state, *now, &burst.packet, carried);
+            let Some(passing) = each.position(is_lost) else { break };
+            if passing > 0 {
+                let passes = burst.take_first(passing as u32);
+                self.pass(state, &times[..passing], passes, space, 0);
             }
+            let now = times[passing];
+            times = &times[passing + 1..];
+            if times.is_empty() {
+                return self.end(state, now, burst, Drop::LinkFault);
+            }
+            let lost = burst.take_first(1);
+            self.end(state, now, lost, Drop::LinkFault);
         }
+        self.pass(state, times, burst, space, 0);
     }
 
     /// Apply the faults to a packet, and pass on the results.
@@ -308,7 +325,7 @@ impl Direction {
             self.end(state, now, burst, drop);
             return false;
         }
-        self.pass(state, now, burst, space, delay_ns);
+        self.pass(state, &[now], burst, space, delay_ns);
         true
     }
 
@@ -336,11 +353,18 @@ impl Direction {
         self.is_disturbed = !self.faults.is_idle();
     }
 
-    /// Show a packet that has passed the faults, and send it.
+    /// Show packets that have passed the faults, and send them, each at its time.
     #[inline]
-    fn pass(&mut self, state: &mut State, now: u64, burst: Burst, space: Option<SpaceId>, delay_ns: u64) {
-        self.observer.show(&mut state.outputs, now, &burst, None);
-        self.send(state, &[now], burst, space, delay_ns);
+    fn pass(
+        &mut self,
+        state: &mut State,
+        times: &[u64],
+        burst: Burst,
+        space: Option<SpaceId>,
+        delay_ns: u64,
+    ) {
+        self.observer.show(&mut state.outputs, times.iter().copied(), &burst, None);
+        self.send(state, times, burst, space, delay_ns);
     }
 
     /// Send packets that have passed faults and observers, each at its time.
@@ -366,7 +390,7 @@ impl Direction {
     /// End packets before they are on their way.
     #[inline(never)]
     fn end(&mut self, state: &mut State, now: u64, burst: Burst, drop: Drop) {
-        self.observer.show(&mut state.outputs, now, &burst, Some(drop));
+        self.observer.show(&mut state.outputs, std::iter::repeat(now), &burst, Some(drop));
         self.lose(state, burst, drop);
     }
 

@@ -40,19 +40,22 @@ impl Observer {
         self.taps.retain(|(other, _)| !Arc::ptr_eq(other, ring));
     }
 
-    /// Show packets as they enter, with the reason if they end there. `takes_bursts` says whether they may be several.
-    pub fn show(&self, outputs: &mut VecDeque<Output>, time: u64, burst: &Burst, drop: Option<Drop>) {
+    /// Show packets as they enter, each at its time, with the reason if they end there. `takes_bursts` says whether they
+    /// may be several.
+    pub fn show(
+        &self,
+        outputs: &mut VecDeque<Output>,
+        times: impl Iterator<Item = u64> + Clone,
+        burst: &Burst,
+        drop: Option<Drop>,
+    ) {
         if self.reports {
             let (direction, packet) = (self.direction, burst.packet.clone());
-            outputs.push_back(Output::Observed { time, direction, packet, drop });
+            let observed = |time| Output::Observed { time, direction, packet, drop };
+            outputs.extend(times.clone().next().map(observed));
         }
-        if self.taps.is_empty() {
-            return;
-        }
-        for packet in burst.packets() {
-            for (ring, interface) in &self.taps {
-                ring.push(time, *interface, packet, burst.packet.is_sealed(), drop);
-            }
+        for (ring, interface) in &self.taps {
+            ring.push(*interface, times.clone(), burst, drop);
         }
     }
 
