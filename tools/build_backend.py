@@ -62,9 +62,7 @@ def build_wheel(directory: str, config_settings: Any = None, metadata_directory:
 
 def build_editable(directory: str, config_settings: Any = None, metadata_directory: str | None = None) -> str:
     make_modules(stale())
-    # mypy and pyright follow a directory that a .pth file names, and no finder, which is setuptools' own choice
-    settings = {"editable_mode": "compat", **(config_settings or {})}
-    return build_meta.build_editable(directory, settings, metadata_directory)
+    return build_meta.build_editable(directory, config_settings, metadata_directory)
 
 
 def build_sdist(directory: str, config_settings: Any = None) -> str:
