@@ -21,13 +21,14 @@ from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, is_multicast
 from hfi_sim.wire.icrc import ICRC_SIZE, Icrc
 from hfi_sim.wire.l4 import L4, FmHeader
 from hfi_sim.wire.lrh9b import GRH_SIZE, UD_SEND_ONLY, Bth, Deth, Lnh, Lrh9B
-from hfi_sim.wire.lrh16b import L2_9B, Lrh16B
+from hfi_sim.wire.lrh16b import L2_9B, Lrh16B, length_qw_of
 
 HEAD_SIZE: Final = Lrh16B.SIZE
 UNICAST_END: Final = 0xC000
 """LIDs of ports in 9B packets are below; from here on, they name groups."""
 _PERMISSIVE: Final = 0xFFFF
 _UNIT: Final = 4
+_SHORTEST: Final = HEAD_SIZE + Lrh9B.SIZE + Bth.SIZE + ICRC_SIZE
 _SC_SHIFT: Final = 4
 _CHANGING: Final = int.from_bytes(Lrh16B.HEADER.variable_mask(), "little")
 _LRH_CHANGING: Final = Lrh9B.HEADER.variable_mask()
@@ -118,26 +119,26 @@ def bare_9b(carried: bytes) -> bytes:
 def check_9b(carried: bytes, icrc: Icrc | None) -> Drop | None:
     """Return why a receiving port drops a packet with L2 = 3, or None where it is whole. Never raises.
 
+    The first fault found counts; the order is Length of the head, ICRC, Length of the LRH, what contradicts the head.
+
     Args:    icrc: None where the port does not check ICRCs.
     """
-    at = bth_at(carried, HEAD_SIZE)
-    packet = carried[HEAD_SIZE:]
+    length_qw = length_qw_of(carried)
+    if len(carried) < _SHORTEST or length_qw != (len(carried) + 7) // 8:
+        return Drop.RX_LENGTH
+    at, packet = bth_at(carried, HEAD_SIZE), carried[HEAD_SIZE:]
+    at = None if at is None else at - HEAD_SIZE
+    found = int.from_bytes(packet[-ICRC_SIZE:], "little")
+    if icrc is not None and (at is None or _icrc_of(packet, at, icrc) != found):
+        return Drop.RX_ICRC
     if at is None or Lrh9B.parse(packet).length_dw * _UNIT != len(packet):
         return Drop.RX_LENGTH
-    at -= HEAD_SIZE
     bth = Bth.parse(packet[at:])
     if at + Bth.SIZE + bth.pad_count + ICRC_SIZE > len(packet):
         return Drop.RX_LENGTH
-    head = int.from_bytes(carried[:HEAD_SIZE], "little")
-    wanted = _head_of(packet, bth)
-    if wanted.length_qw >> Lrh16B.HEADER.fields["length_qw"].bits:
-        return Drop.RX_LENGTH
+    head, wanted = int.from_bytes(carried[:HEAD_SIZE], "little"), _head_of(packet, bth)
     differs = (head ^ int.from_bytes(wanted.build(), "little")) & ~_CHANGING
-    if differs or wanted.sc or bth.fecn or bth.becn:
-        return Drop.RX_L2
-    if icrc is None or _icrc_of(packet, at, icrc) == int.from_bytes(packet[-ICRC_SIZE:], "little"):
-        return None
-    return Drop.RX_ICRC
+    return Drop.RX_L2 if differs or wanted.sc or bth.fecn or bth.becn else None
 
 
 def _icrc_of(packet: bytes | bytearray, at: int, icrc: Icrc) -> int:

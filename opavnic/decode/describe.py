@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import Place, bytes_where
 from hfi_sim.wire.header import Header
-from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
+from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TRAILER_SIZE, Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh9b import UD_SEND_ONLY, Bth, Deth, Lrh9B
+from hfi_sim.wire.lrh16b import L4_BYTE, Lrh16B, is_9b
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
-from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader, RmppHeader, VendorHeader, is_vendor_class
-from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Trailer, parse_packet
+from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Trailer, check_packet, parse_packet
+from hfi_sim.wire.packet_9b import bth_at
 from opavnic.decode import meanings
 
 _ETHERNET_HEADER: Final = 14
@@ -113,7 +116,7 @@ def _listed(items: tuple[Any, ...]) -> str:
 
 
 def describe_packet(data: bytes, icrc: Icrc | None, mad_layers: MadLayers | None = None) -> Description:
-    """Describe one 16B packet.
+    """Describe one 16B packet, or a 9B packet as links carry it.
 
     Args:    icrc: None: the ICRC is shown, not checked. mad_layers: knows what MADs hold; None: only those of vendor
              classes are described further than their header.
@@ -121,18 +124,23 @@ def describe_packet(data: bytes, icrc: Icrc | None, mad_layers: MadLayers | None
     """
     lrh = Lrh16B.parse(data)
     described = Description(len(data), header=lrh)
-    try:
-        parse_packet(data)
-    except WireError as fault:
-        described.faults.append(fault)
+    has_head = is_9b(data)
+    if not has_head:
+        try:
+            parse_packet(data)
+        except WireError as fault:
+            described.faults.append(fault)
     described.add_header(
-        "16B",
+        "head" if has_head else "16B",
         Lrh16B.HEADER,
         data,
         0,
         where=Place.in_quad_words,
         meaning=lambda name, value: meanings.header_field(name, value, lrh, len(data)),
     )
+    if has_head:
+        _describe_9b(described, data, icrc, mad_layers)
+        return described
     end = lrh.length_qw * QUAD_WORD
     whole = MIN_PACKET <= end <= len(data)
     payload_end = _payload_end(data, end) if whole else len(data)
@@ -142,6 +150,32 @@ def describe_packet(data: bytes, icrc: Icrc | None, mad_layers: MadLayers | None
     if whole:
         _describe_bytes(described, "behind it", "excess", data, end, "not part of the packet")
     return described
+
+
+def _describe_9b(
+    described: Description, data: bytes, icrc: Icrc | None, mad_layers: MadLayers | None
+) -> None:
+    """Append what stands behind the head of a 9B packet."""
+    at, end = bth_at(data, HEADER_SIZE), len(data) - ICRC_SIZE
+    drop = check_packet(data, icrc)
+    if drop is not None:
+        described.faults.append(WireError("packet", HEADER_SIZE, f"a port drops it: {drop.value}"))
+    if at is None:
+        _describe_bytes(described, "9B", "bytes", data, HEADER_SIZE)
+        return
+    described.add_header("LRH", Lrh9B.HEADER, data, HEADER_SIZE)
+    _describe_bytes(described, "GRH", "grh", data[:at], HEADER_SIZE + Lrh9B.SIZE)
+    described.add_header("BTH", Bth.HEADER, data, at)
+    rest = at + Bth.SIZE
+    if data[at] == UD_SEND_ONLY and end - rest >= Deth.SIZE:
+        described.add_header("DETH", Deth.HEADER, data, rest)
+        rest += Deth.SIZE
+    if data[L4_BYTE] == L4.FM:
+        _describe_mad(described, data[:end], rest, mad_layers)
+    else:
+        _describe_bytes(described, "payload", "payload", data[:end], rest)
+    said = "not checked" if icrc is None else "does not match" if drop is Drop.RX_ICRC else "matches"
+    described.add("ICRC", bytes_where(end, len(data)), "icrc", int.from_bytes(data[end:], "little"), said)
 
 
 def describe_frame(data: bytes) -> Description:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh9b import Bth
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import Lrh16B, is_9b
+from hfi_sim.wire.mad.fm_packet import mad_start
 from hfi_sim.wire.mad.header import MadClass, MadHeader
+from hfi_sim.wire.packet_9b import bth_at
 from opavnic.decode import meanings
 
 _ARP = 0x0806
@@ -22,6 +25,8 @@ def summarize(packet: bytes) -> str:
         return f"no 16B packet: {fault}"
     ends = f"{lrh.slid:#x} > {lrh.dlid:#x} sc {lrh.sc}"
     marks = "".join(f" {name}" for name in ("fecn", "becn") if getattr(lrh, name))
+    if is_9b(packet):
+        return f"{ends}{marks} {_payload_9b(lrh.l4, packet)}"
     end = max(len(packet) - TRAILER_SIZE - (packet[-1] & PAD_COUNT_MASK), HEADER_SIZE)
     return f"{ends}{marks} {_payload(lrh.l4, packet[:end])}"
 
@@ -33,6 +38,16 @@ def _payload(l4: int, packet: bytes) -> str:
     if l4 == L4.FM and len(packet) >= HEADER_SIZE + FmHeader.SIZE + MadHeader.SIZE:
         return _mad(MadHeader.parse(packet[HEADER_SIZE + FmHeader.SIZE :]))
     return f"L4 {l4:#x}, {meanings.byte_count(len(packet))}"
+
+
+def _payload_9b(l4: int, packet: bytes) -> str:
+    at = bth_at(packet, HEADER_SIZE)
+    if l4 == L4.FM and len(packet) >= mad_start(packet) + MadHeader.SIZE:
+        return f"9B {_mad(MadHeader.parse(packet[mad_start(packet) :]))}"
+    if at is None:
+        return f"9B, {meanings.byte_count(len(packet))}"
+    bth = Bth.parse(packet[at:])
+    return f"9B opcode {bth.opcode:#x} to QP {bth.dest_qp:#x}, {meanings.byte_count(len(packet))}"
 
 
 def _mad(header: MadHeader) -> str:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import InputError, WireError
-from hfi_sim.wire.captures import DLT_USER0, is_capture, read_capture
+from hfi_sim.wire.captures import is_capture, packet_of, read_capture
 from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.mad.fm_packet import parse_fm_payload
+from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.fm_packet import parse_mad_packet
 from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of
-from hfi_sim.wire.packet import parse_packet
+from hfi_sim.wire.packet import check_packet
 from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
 
@@ -93,15 +94,15 @@ def _of_capture(file: Path, data: bytes) -> Iterator[MadExchange]:
     pairing = Pairing()
     try:
         for packet in read_capture(data):
-            if packet.link_type == DLT_USER0:
-                yield from pairing.take(packet.data)
+            if (carried := packet_of(packet.link_type, packet.data)) is not None:
+                yield from pairing.take(carried)
     except WireError as error:
         raise RecordError(f"{file}: {error}") from error
     yield from pairing.rest()
 
 
 class Pairing:
-    """Pairs the requests among 16B packets with their responses, by LIDs and transaction id."""
+    """Pairs the requests among packets, 16B and 9B, with their responses, by LIDs and transaction id."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[int, int, int], MadExchange] = {}
@@ -109,14 +110,14 @@ class Pairing:
     def take(self, data: bytes) -> Iterator[MadExchange]:
         """Take one packet; yield the exchange that it completes, if any. Retries and other packets are skipped."""
         try:
-            packet = parse_packet(data)
-            if packet.lrh.l4 != L4.FM:
+            lrh = Lrh16B.parse(data)
+            if lrh.l4 != L4.FM or check_packet(data, None) is not None:
                 return
-            _, mad = parse_fm_payload(packet.payload)
+            _, mad = parse_mad_packet(data)
             header = MadHeader.parse(mad)
         except WireError:
             return  # damaged in transit: its receiver dropped it too
-        slid, dlid = packet.lrh.slid, packet.lrh.dlid
+        slid, dlid = lrh.slid, lrh.dlid
         if header.method & RESPONSE_BIT:
             request = self._waiting.pop((slid, dlid, header.tid), None)
             if request is not None:

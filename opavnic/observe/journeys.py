@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import visible
 from hfi_sim.base.types import LID_PERMISSIVE
-from hfi_sim.wire.l4 import L4, FmHeader
+from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.fm_packet import mad_start
 from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, Method
 from opavnic.decode import meanings
 
@@ -111,7 +112,7 @@ def _identity(packet: bytes) -> object:
     try:
         lrh = Lrh16B.parse(packet)
         if lrh.l4 == L4.FM:
-            mad = MadHeader.parse(packet[HEADER_SIZE + FmHeader.SIZE :])
+            mad = MadHeader.parse(packet[mad_start(packet) :])
             return lrh.slid, lrh.dlid, mad.mgmt_class, mad.method, mad.tid, mad.attr_id
     except WireError:
         return packet
@@ -165,7 +166,7 @@ def messages(seen: Iterable[Journey]) -> list[Message]:
             lrh = Lrh16B.parse(journey.packet)
             if lrh.l4 != L4.FM:
                 continue
-            mad = MadHeader.parse(journey.packet[HEADER_SIZE + FmHeader.SIZE :])
+            mad = MadHeader.parse(journey.packet[mad_start(journey.packet) :])
         except WireError:
             continue
         source = f"LID {lrh.slid:#x}" if journey.source in passing else journey.source

@@ -8,7 +8,7 @@ from hfi_sim.wire.l4 import L4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B, is_9b
 from hfi_sim.wire.mad.header import BASE_VERSION_IB, MAD_SIZE, MAD_SIZE_IB, MadHeader
 from hfi_sim.wire.packet import build_packet, strip
-from hfi_sim.wire.packet_9b import build_mad_9b, parse_mad_9b, short_lid
+from hfi_sim.wire.packet_9b import build_mad_9b, mad_at, parse_mad_9b, short_lid
 
 
 def build_fm_packet(
@@ -48,6 +48,14 @@ def build_answer_packet(
     if is_9b and lids[0] is not None and lids[1] is not None:
         return build_mad_9b((lids[0], lids[1]), sc, sl, pkey, (qp, qp), _checked(mad), icrc)
     return build_fm_packet(slid, dlid, sc, pkey, qp, qp, mad, icrc)
+
+
+def mad_start(packet: bytes) -> int:
+    """Return where the MAD of a packet of L4 0x08 begins, 16B or 9B; behind its end, where it has none."""
+    if len(packet) < Lrh16B.SIZE or not is_9b(packet):
+        return Lrh16B.SIZE + FmHeader.SIZE
+    at = mad_at(packet)
+    return len(packet) if at is None else at
 
 
 def parse_mad_packet(packet: bytes) -> tuple[FmHeader, bytes]:

@@ -1,7 +1,7 @@
 //! 9B packets as links carry them: a head like the 16B header with L2 = 3, then LRH, GRH, BTH and the rest, then the
 //! ICRC. Definition: hfi_sim/wire/packet_9b.py. The way of 16B packets never comes here.
 
-use crate::{Fault, HEADER, L4_FM, LID_PERMISSIVE, MAX_PACKET, l2, l4_types, lrh16b};
+use crate::{Fault, HEADER, L4_FM, LID_PERMISSIVE, l2, l4_types, lrh16b};
 
 const LRH: usize = 8;
 const GRH: usize = 40;
@@ -74,11 +74,22 @@ pub fn check(carried: &[u8], with_icrc: bool) -> Result<(), Fault> {
     if !is_9b(carried) || lrh16b::LT.get(carried) != lrh16b::LT_HEAD {
         return Err(Fault::L2);
     }
-    let bth = bth_at(carried).ok_or(Fault::Length)?;
+    if carried.len() < HEADER + LRH + BTH + ICRC
+        || lrh16b::LENGTH_QW.get(carried) as usize != carried.len().div_ceil(8)
+    {
+        return Err(Fault::Length);
+    }
+    let bth = bth_at(carried);
+    let end = carried.len() - ICRC;
+    let found = u32::from_le_bytes(carried[end..].try_into().unwrap());
+    if with_icrc && bth.is_none_or(|bth| icrc(carried, bth) != found) {
+        return Err(Fault::Icrc);
+    }
+    let bth = bth.ok_or(Fault::Length)?;
     let size = carried.len() - HEADER;
     let pad = usize::from(carried[bth + 1] >> 4 & 3);
     let claimed = (be16(carried, HEADER + 4) & 0xfff) as usize * 4;
-    if claimed != size || bth + BTH + pad + ICRC > carried.len() || carried.len() > MAX_PACKET {
+    if claimed != size || bth + BTH + pad > end {
         return Err(Fault::Length);
     }
     let wanted = head(carried, bth);
@@ -86,10 +97,6 @@ pub fn check(carried: &[u8], with_icrc: bool) -> Result<(), Fault> {
     let has_marks = carried[HEADER] & SC != 0 || carried[bth + 4] & MARKS != 0;
     if has_marks || carried.iter().zip(wanted).zip(lrh16b::MAY_CHANGE).any(differs) {
         return Err(Fault::L2);
-    }
-    let end = carried.len() - ICRC;
-    if with_icrc && icrc(carried, bth) != u32::from_le_bytes(carried[end..].try_into().unwrap()) {
-        return Err(Fault::Icrc);
     }
     Ok(())
 }

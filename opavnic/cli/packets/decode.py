@@ -12,8 +12,9 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from hfi_sim.base.errors import InputError, WireError
-from hfi_sim.wire.captures import DLT_ETHERNET, DLT_USER0, is_capture, read_capture
+from hfi_sim.wire.captures import DLT_ERF, DLT_ETHERNET, DLT_USER0, is_capture, packet_of, read_capture
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
+from hfi_sim.wire.lrh16b import SIZE, is_9b
 from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_stream
 from opavnic.cli.base.common import AsJson
@@ -178,7 +179,11 @@ def _split_packets(content: bytes, origin: str) -> tuple[list[SourcePacket], Wir
     packets: list[SourcePacket] = []
     try:
         for found in read_capture(content):
-            packets.append(SourcePacket(len(packets) + 1, found.data, found.link_type, found.wire_len))
+            number, size = len(packets) + 1, found.wire_len
+            if found.link_type == DLT_ERF and (carried := packet_of(DLT_ERF, found.data)) is not None:
+                packets.append(SourcePacket(number, carried, DLT_USER0, len(carried)))
+            else:
+                packets.append(SourcePacket(number, found.data, found.link_type, size))
     except WireError as fault:
         if not packets:
             raise DecodeInputError(f"{origin}: {fault}") from None
@@ -204,7 +209,8 @@ def _describe_all(
     for item in packets:
         if item.link_type not in (DLT_USER0, DLT_ETHERNET):
             raise DecodeInputError(
-                f"packet {item.number} has link type {item.link_type}; captures of 16B packets have {DLT_USER0} (USER0)"
+                f"packet {item.number} has link type {item.link_type}; captures of 16B packets have {DLT_USER0} "
+                f"(USER0), of 9B packets {DLT_ERF} (ERF)"
             )
         try:
             described = (
@@ -232,7 +238,7 @@ def _document(
         "packets": [
             {
                 "number": item.number,
-                "format": "ethernet" if item.link_type == DLT_ETHERNET else "16b",
+                "format": "ethernet" if item.link_type == DLT_ETHERNET else "9b" if _is_9b(item) else "16b",
                 "bytes": described.size,
                 "header": None if described.header is None else asdict(described.header),
                 "fields": [asdict(line) for line in described.fields],
@@ -244,13 +250,19 @@ def _document(
     }
 
 
+def _is_9b(item: SourcePacket) -> bool:
+    return item.link_type == DLT_USER0 and len(item.data) >= SIZE and is_9b(item.data)
+
+
 def _fault_document(fault: WireError) -> dict[str, Any]:
     return {"field": fault.field, "offset": fault.offset, "reason": fault.reason}
 
 
 def _print_tables(results: list[tuple[SourcePacket, Description]], *, headings: bool) -> None:
     for item, described in results:
-        kind = "Ethernet frame" if item.link_type == DLT_ETHERNET else "16B packet"
+        kind = "9B packet" if _is_9b(item) else "16B packet"
+        if item.link_type == DLT_ETHERNET:
+            kind = "Ethernet frame"
         title = f"packet {item.number}: {kind}, {described.size} bytes" if headings else None
         print_table(("layer", "where", "field", "value", "meaning"), list(_rows(described)), title)
 

@@ -13,8 +13,9 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
-from hfi_sim.wire.mad.header import MadHeader
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.packet_9b import build_mad_9b
 from opavnic.decode.describe import Description, describe_frame, describe_packet
 from unit.hfi_sim.wire.wire_strategies import L4_TYPES, PAYLOADS, headers
 
@@ -133,3 +134,21 @@ def test_describe_any_bytes_gives_a_description(data: bytes) -> None:
 
     assert described.header == Lrh16B.parse(data)
     assert described.fields
+
+
+def test_a_9b_packet_is_described_to_its_icrc_and_damage_is_a_fault() -> None:
+    mad = MadHeader(mgmt_class=MadClass.SUBN_ADM, method=Method.GET, tid=9, attr_id=1).build()
+    packet = build_mad_9b((2, 3), 5, 1, 0xFFFF, (1, 1), mad + bytes(8), ICRC)
+    described = describe_packet(packet, ICRC)
+    found = {(line.layer, line.name): line for line in described.fields}
+    assert [*dict.fromkeys(line.layer for line in described.fields)] == [
+        "head", "LRH", "BTH", "DETH", "MAD", "ICRC",
+    ]  # fmt: skip
+    assert (found["LRH", "dlid"].value, found["BTH", "dest_qp"].value, found["MAD", "tid"].value) == (3, 1, 9)
+    assert found["head", "sc"].value == 5
+    assert (found["ICRC", "icrc"].meaning, described.faults) == ("matches", [])
+    damaged = packet[:60] + bytes([packet[60] ^ 1]) + packet[61:]
+    (fault,) = describe_packet(damaged, ICRC).faults
+    assert "a port drops it: rx_icrc" in str(fault)
+    for size in range(16, len(packet)):
+        describe_packet(packet[:size], ICRC)

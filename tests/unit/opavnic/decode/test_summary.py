@@ -13,7 +13,9 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.packet import build_packet
+from hfi_sim.wire.packet_9b import bare_9b, build_mad_9b, carry_9b
 from opavnic.decode.summary import summarize
 
 ETHER = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
@@ -66,3 +68,14 @@ def test_any_bytes_are_one_line(data: bytes, cut: int) -> None:
         line = summarize(packet)
         assert line
         assert line.isprintable()
+
+
+def test_9b_packets_are_told_by_their_mad_or_their_opcode() -> None:
+    mad = MadHeader(mgmt_class=MadClass.SUBN_ADM, method=Method.GET, tid=9, attr_id=1).build()
+    packet = build_mad_9b((2, 0xC001), 0, 0, 0xFFFF, (1, 1), mad, Icrc())
+    assert summarize(packet) == "0x2 > 0xf00001 sc 0 9B MAD Get ClassPortInfo of class 0x3 tid 0x9"
+    bare = bytearray(bare_9b(packet))
+    bare[13:16] = bytes([0, 1, 2])
+    assert summarize(carry_9b(bytes(bare), Icrc())).endswith("9B opcode 0x64 to QP 0x102, 72 bytes")
+    for size in range(len(packet)):
+        summarize(packet[:size])
