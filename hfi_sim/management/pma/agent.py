@@ -135,7 +135,7 @@ class PerformanceAgent:
 
     def _answer(self, header: MadHeader, data: bytes) -> Answer:
         if header.base_version != BASE_VERSION_OPA or header.class_version != CLASS_VERSION:
-            return MadStatus.BAD_VERSION, data
+            return MadStatus.BAD_VERSION, data[: mad_size(header.base_version) - MadHeader.SIZE]
         if header.method not in (Method.GET, Method.SET):
             return MadStatus.UNSUPPORTED_METHOD, b""
         answer = self._answers.get((header.method, header.attr_id))

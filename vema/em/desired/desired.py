@@ -569,10 +569,11 @@ def _understood(at: int, entry: object) -> VeswSection:
     kept: dict[str, Any] = {"id": at + 1, "name": str(at), "members": []}
     if isinstance(entry, dict):
         for key in ("members", "default_ports", "pkey", "mac"):
-            value = entry.get(key, VeswSection.model_fields[key].default)
+            if key not in entry:  # what is not said is told as missing
+                continue
             with suppress(ValidationError):
-                VeswSection.model_validate({**kept, key: value})
-                kept[key] = value
+                VeswSection.model_validate({**kept, key: entry[key]})
+                kept[key] = entry[key]
     return VeswSection.model_validate(kept)
 
 
