@@ -27,6 +27,7 @@ from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L4_BYTE, is_9b, l4_of, sc_of
+from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import parse_mad_packet
 from hfi_sim.wire.mad.header import MadHeader, Method
 from hfi_sim.wire.mad.smp_header import Smp
@@ -45,8 +46,10 @@ _FM_PAD: Final = 3
 FM_TAIL: Final = TRAILER_SIZE + _FM_PAD
 """Bytes behind a MAD of hfi1."""
 _STATUS: Final = 0x7FFF
+_MAY_BEGIN: Final = (SubnetAttrId.PORT_INFO, SubnetAttrId.PORT_STATE_INFO, SubnetAttrId.AGGREGATE)
+"""Of these a Get may be that with which a manager begins to set the port up (bit 9 of its modifier)."""
 OPEN_MAX: Final = 256
-"""Sets that hfi1 may have to answer; of more, the oldest are not followed."""
+"""Requests that hfi1 may have to answer; of more, the oldest are not followed."""
 
 
 class SmaMessage(IntEnum):
@@ -95,7 +98,7 @@ class Hfi1Port(PortOfKernel):
         self._is_set_up = is_set_up
         self._node = SmaNode(port, _links_are_its_own)
         self._open: OrderedDict[tuple[int, int], AttributeRequest] = OrderedDict()
-        """Sets that hfi1 has not answered yet, by transaction id and attribute."""
+        """What may change the port and hfi1 has not answered yet, by transaction id and attribute."""
         self._tell()
 
     @property
@@ -206,9 +209,10 @@ class Hfi1Port(PortOfKernel):
     def _mad_to_kernel(self, packet: bytes) -> Drop | None:
         if sc_of(packet) == SC_MANAGEMENT and (found := _smp_of(packet)) is not None:
             header, smp = found
-            if header.method == Method.SET:
+            is_set = header.method == Method.SET
+            if is_set or header.attr_id in _MAY_BEGIN:
                 asked = AttributeRequest(
-                    header.attr_id, header.attr_mod, True, bytes(smp.data), self._port.opa_port_num
+                    header.attr_id, header.attr_mod, is_set, bytes(smp.data), self._port.opa_port_num
                 )
                 self._open[header.tid, header.attr_id] = asked
                 if len(self._open) > OPEN_MAX:
@@ -216,7 +220,7 @@ class Hfi1Port(PortOfKernel):
         return super()._mad_to_kernel(packet)
 
     def _follow(self, packet: bytes) -> None:
-        """Let the port be set as hfi1 was, if this is the answer to a Set that it has taken."""
+        """Let the port be as hfi1 is, if this is its answer to a Set, or to a Get with which a manager begins."""
         found = _smp_of(packet)
         if found is None or found[0].method != Method.GET_RESP:
             return

@@ -263,7 +263,7 @@ def test_a_switch_answers_a_directed_smp_of_9b_hop_by_hop() -> None:
     assert MadHeader.parse(answers[0][28:]).method == Method.GET_RESP
 
 
-def smp(given: Given, method: Method, info: PortInfo, *, tid: int) -> bytes:
+def smp(given: Given, method: Method, info: PortInfo, *, tid: int, begins: bool = False) -> bytes:
     """Return an SMP of PortInfo that a fabric manager sends to hfi1, by LID."""
     head = MadHeader(
         mgmt_class=MadClass.SUBN_LID,
@@ -271,7 +271,7 @@ def smp(given: Given, method: Method, info: PortInfo, *, tid: int) -> bytes:
         method=method,
         tid=tid,
         attr_id=SubnetAttrId.PORT_INFO,
-        attr_mod=1 << 24 | 1,
+        attr_mod=1 << 24 | begins << 9 | 1,
     )
     return head.build() + bytes(8) + info.build()
 
@@ -301,6 +301,22 @@ def test_the_port_follows_what_hfi1_has_taken_of_a_fabric_manager() -> None:
     asks_and_gets(1000, 0)
     assert (port.lid, port.lmc) == (8, 1)
     assert em.rx.drops == {}
+
+
+def test_a_manager_that_begins_with_a_get_arms_the_port_and_its_neighbour() -> None:
+    given = Given(is_set_up=False)
+    given.say(PhysicalLink.LINK_UP)
+    em, port = given.em, given.port
+    port.set_state(PortState.INIT)
+    info = PortInfo(lid=8, master_sm_lid=em.lid)
+    for tid, method, state in ((1, Method.GET, 0), (2, Method.SET, PortState.ARMED)):
+        asked = smp(given, method, replace(info, state=state), tid=tid, begins=method is Method.GET)
+        em.send(build_fm_packet(em.lid, port.lid, 15, 0xFFFF, 0, 0, asked, given.world.fabric.icrc))
+        head = replace(MadHeader.parse(asked), method=Method.GET_RESP)
+        answer = of_9b(given, head.build() + asked[24:], em.lid, qp=0, sc=15)
+        given.kernel.take(build_frame(WireKind.PACKET_9B, answer))
+    assert port.state is PortState.ARMED
+    assert (WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)) in given.frames
 
 
 def test_what_is_no_packet_is_counted() -> None:
