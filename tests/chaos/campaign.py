@@ -14,31 +14,11 @@ from types import FrameType
 from chaos import act_disk, act_em, act_foreign, act_kernel, act_life, act_peers
 from chaos.checks import check, check_growth, early_and_late
 from chaos.deck import ACTIONS, hands
+from chaos.rounds import play_round
 from chaos.world import World
 
 TOPICS = (act_life, act_disk, act_foreign, act_peers, act_em, act_kernel)
 """Modules that fill the deck."""
-
-
-def play_round(world: World, hand: list[tuple[str, object]]) -> list[str]:
-    """Play one round, settle, check; return what was found."""
-    world.findings.clear()
-    for name, rng in hand:
-        world.note(f"-- {name}")
-        world.figures.actions[name] += 1
-        try:
-            ACTIONS[name](world, rng)  # type: ignore[arg-type]
-        except Exception as error:  # the lab may be broken by now: that is a finding, and the checks say more
-            world.found(f"{name}: {type(error).__name__}: {error}")
-    world.note("-- settle")
-    try:
-        world.settle()
-    except Exception as error:
-        world.found(f"settling: {type(error).__name__}: {error}")
-    for wrong in check(world):
-        world.found(wrong)
-    world.sample()
-    return list(world.findings)
 
 
 def run(seed: int, seconds: float, only: list[str], keep_going: bool, first: int) -> int:
@@ -54,7 +34,9 @@ def run(seed: int, seconds: float, only: list[str], keep_going: bool, first: int
             if rounds < first:
                 continue
             started = time.monotonic()
-            found = play_round(world, list(hand))
+            play_round(world, list(hand), ACTIONS, check)
+            world.sample()
+            found = list(world.findings)
             took = time.monotonic() - started
             verdict = "ok" if not found else f"{len(found)} FOUND"
             rss = world.figures.rss[-1] // 1024 if world.figures.rss else 0

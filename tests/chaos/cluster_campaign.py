@@ -19,6 +19,7 @@ from chaos.cluster_actions import ACTIONS
 from chaos.cluster_world import LATE, World, logs_of
 from chaos.deck import hands
 from chaos.programs import bad_line, wait_for
+from chaos.rounds import play_round
 from opavnic_bench.base.turns import PeerError
 
 HAND: Final = 3
@@ -125,28 +126,6 @@ def check(world: World) -> list[str]:
     return wrong
 
 
-def play_round(world: World, hand: list[tuple[str, object]]) -> list[str]:
-    """Play one round, settle, check; return what was found."""
-    world.findings.clear()
-    for name, rng in hand:
-        world.note(f"-- {name}")
-        world.figures.actions[name] += 1
-        try:
-            ACTIONS[name](world, rng)  # type: ignore[arg-type]
-        except Exception as error:
-            world.found(f"{name}: {type(error).__name__}: {error}")
-    world.note("-- settle")
-    try:
-        world.settle()
-    except Exception as error:
-        world.found(f"settling: {type(error).__name__}: {error}")
-    for wrong in check(world):
-        world.found(wrong)
-    if not world.findings:
-        world.talk()
-    return list(world.findings)
-
-
 def run(seed: int, seconds: float, only: list[str], first: int) -> int:
     """Play a campaign from its round `first` on; return how many rounds failed. It ends with the first that does."""
     began, rounds, failed = time.monotonic(), 0, 0
@@ -157,7 +136,10 @@ def run(seed: int, seconds: float, only: list[str], first: int) -> int:
             if rounds < first:
                 continue
             started = time.monotonic()
-            found = play_round(world, list(hand))
+            play_round(world, list(hand), ACTIONS, check)
+            if not world.findings:
+                world.talk()
+            found = list(world.findings)
             verdict = "ok" if not found else f"{len(found)} FOUND"
             took = time.monotonic() - started
             print(

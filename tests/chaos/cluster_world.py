@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from chaos import machine
 from chaos.ground import FILES, check_ground, kept
+from chaos.rounds import Told
 from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.cluster.zenoh.credentials import make_authority
 from opavnic.lab.ownership.namespaces import NETNS_DIR
@@ -108,17 +109,15 @@ class Disk:
             subprocess.run(["umount", str(self.place)], check=True)
 
 
-class World:
+class World(Told):
     """The cluster, what is done to it, and what was seen."""
 
     def __init__(self, seed: int) -> None:
         """Bring the cluster up."""
         check_ground()
+        super().__init__(_LAST_NOTES)
         self.seed = seed
         self.figures = Figures()
-        self.findings: list[str] = []
-        self.notes: deque[str] = deque(maxlen=_LAST_NOTES)
-        self.began = time.monotonic()
         self.open_things: list[Any] = []
         """Connections of strangers that a round leaves open."""
         self.clients: list[subprocess.Popen[bytes]] = []
@@ -173,15 +172,6 @@ class World:
         self._up.close()
 
     # --- telling -------------------------------------------------------------------------------------------
-
-    def found(self, what: str) -> None:
-        """Enter something that should not be."""
-        if what not in self.findings:
-            self.findings.append(what)
-
-    def note(self, what: str) -> None:
-        """Enter what is done, for the report of a failure."""
-        self.notes.append(f"{time.monotonic() - self.began:7.2f} s  {what}")
 
     # --- looking -------------------------------------------------------------------------------------------
 

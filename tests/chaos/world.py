@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import time
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from chaos.ground import FILES, RUNTIME, check_ground, kept
 from chaos.labs import BRIEF, GONE_S, OTHER, LabHandle, SteadyLab
 from chaos.machine import Look
 from chaos.programs import Programs, wait_for
+from chaos.rounds import Told
 
 LAST_ACTIONS: Final = 25
 
@@ -35,17 +35,15 @@ class Figures:
     skipped: Counter[str] = field(default_factory=Counter)
 
 
-class World:
+class World(Told):
     """Everything that a round plays with."""
 
     def __init__(self, seed: int) -> None:
         """Make the labs' files and the things of others; the steady lab comes up."""
         check_ground()
+        super().__init__(LAST_ACTIONS)
         self.seed = seed
         self.figures = Figures()
-        self.findings: list[str] = []
-        self.notes: deque[str] = deque(maxlen=LAST_ACTIONS)
-        self.began = time.monotonic()
         self.programs = Programs(self.found, self.note)
         self.programs.environment["OPAVNIC_RUNTIME_DIR"] = str(RUNTIME)
         self.foreigners = Foreigners()
@@ -58,17 +56,6 @@ class World:
         """Sockets and the like that a round leaves open: closed when it settles."""
         self.log_read = 0
         self.baseline: Look = {}
-
-    # telling
-
-    def found(self, what: str) -> None:
-        """Enter something that should not be."""
-        if what not in self.findings:
-            self.findings.append(what)
-
-    def note(self, what: str) -> None:
-        """Enter what is done, for the report of a failure."""
-        self.notes.append(f"{time.monotonic() - self.began:7.2f} s  {what}")
 
     def skip(self, what: str) -> None:
         """Enter an action that cannot be played here."""
