@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from hfi_sim.base.counters import Drop
@@ -211,8 +212,9 @@ EVENTS: Final[Mapping[str, Advice]] = {
 """Events of an Ethernet Manager, as `opavnic em events` lists them."""
 
 
-def advice() -> dict[str, Advice]:
-    """Return all rows by name, each with what it is."""
+@cache
+def advice() -> Mapping[str, Advice]:
+    """Return all rows by name, each with what it is; it reads the source of the names once."""
     docs = attribute_docs(Drop)
     drops = {str(drop): Advice(row.harmless, row.do, docs[drop.name]) for drop, row in DROPS.items()}
     return {**drops, **EVENTS}
