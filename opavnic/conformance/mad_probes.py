@@ -32,9 +32,9 @@ from vema.attributes.mac_entries import MAX_SECTION, SOURCE_ENTRY, MacEntries, M
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MAC_TABLE_ENTRIES, ConfigState
 
-_IN_BOTH: Final = "(docs/vema.md, Where we differ from the driver in both settings)"
+_IN_BOTH: Final = "(docs/reference/vema.md, Where we differ from the driver in both settings)"
 NEED_FULL_MEMBER: Final = (
-    "a Set needs a full member of the management partition (docs/vema.md, Who may configure)"
+    "a Set needs a full member of the management partition (docs/reference/vema.md, Who may configure)"
 )
 ANSWERED_IN_FULL: Final = f"the P_Key of a response to a limited member {_IN_BOTH}"
 SHORT_IS_ZERO: Final = f"what a short MAD lacks is zero {_IN_BOTH}"

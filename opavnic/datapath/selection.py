@@ -14,7 +14,7 @@ from opavnic.datapath import source_files
 DatapathName = Literal["python", "native"]
 EngineWanted = Literal["auto", "python", "native"]
 PROCESSORS_PER_WORKER: Final = 4
-"""While one worker is busy, so are about three processors with what its hosts do: docs/datapath.md."""
+"""While one worker is busy, so are about three processors with what its hosts do: docs/explanation/datapath.md."""
 _MODULE: Final = "opavnic._native"
 NOT_BUILT: Final = (
     "the native datapath is not built here; install a wheel, or from source with cargo on PATH "

@@ -1,8 +1,8 @@
 """Firmware that hfi1 loads into the 8051 of a virtual HFI: a file in the driver's format, with nothing in it.
 
 The driver loads one for each implementation of the chip but a functional simulator, and a simulator's link cannot be
-taken down (docs/hfi1.md). The device accepts any signature, and runs none of it: what the 8051 does is a part of the
-model (source/opa_virtual_hfi/dc.c).
+taken down (docs/how-to/hfi1.md). The device accepts any signature, and runs none of it: what the 8051 does is a part
+of the model (source/opa_virtual_hfi/dc.c).
 
 Source: firmware.c struct css_header, struct augmented_firmware_file, verify_css_header.
 """

@@ -1,4 +1,6 @@
-"""Messages on the raw MAD socket of a lab, the same in both directions; docs/mad-socket.md explains them. Big-endian.
+"""Messages on the raw MAD socket of a lab, the same in both directions. Big-endian.
+
+docs/how-to/mad-socket.md explains them.
 
 | offset | bytes | field |
 |---|---|---|

@@ -51,8 +51,8 @@ STARTING_S: Final = 15.0
 """Seconds after the start in which members that are not there yet are not missed."""
 HFI1_FAULTS: Final = (
     "Linux's hfi1 of the kernels looked at (6.1) has three faults with VNICs: the first one may hang the driver, and "
-    "received frames may panic the host. Try one host first: --only HOST. docs/em.md, On machines with Omni-Path, has "
-    "what is known of which kernel"
+    "received frames may panic the host. Try one host first: --only HOST. "
+    "docs/how-to/em.md, On machines with Omni-Path, has what is known of which kernel"
 )
 
 

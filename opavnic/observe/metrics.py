@@ -1,7 +1,8 @@
 """The state of running labs as Prometheus metrics. Sans-IO: status in, metric families out.
 
 Names, units and types follow the conventions of Prometheus: base units (bytes, seconds), `_total` for what only grows,
-`_info` for text. Every metric has the label `lab`. `docs/metrics.md` lists them; a test compares it with FAMILIES.
+`_info` for text. Every metric has the label `lab`. `docs/reference/metrics.md`
+lists them; a test compares it with FAMILIES.
 
 Source: https://prometheus.io/docs/practices/naming/
 """

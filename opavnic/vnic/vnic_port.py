@@ -50,7 +50,7 @@ class VnicPort:
         """Register the agent and announce Ethernet on fabric.
 
         Args:  driver_quirks: follow the public driver where it
-               surprises (see docs/vema.md). sets_need_full_member: refuse Sets that are not from full
+               surprises (see docs/reference/vema.md). sets_need_full_member: refuse Sets that are not from full
                members of the management partition; see Agent. smac_filter: see Adapter. attached: where the packet
                counters of the VNICs are entered, so that the fabric includes them in conservation
                (`fabric.attached`). configured: see Adapter.

@@ -53,5 +53,5 @@ def test_an_agent_that_is_not_there_differs() -> None:
 
 @pytest.mark.parametrize("reason", [ANSWERED_IN_FULL, NEED_FULL_MEMBER, SHORT_IS_ZERO])
 def test_what_may_differ_stands_in_the_documentation(reason: str) -> None:
-    section = reason.partition("docs/vema.md, ")[2].rstrip(")")
-    assert section in (Path(__file__).parents[2] / "docs" / "vema.md").read_text()
+    section = reason.partition("docs/reference/vema.md, ")[2].rstrip(")")
+    assert section in (Path(__file__).parents[2] / "docs" / "reference" / "vema.md").read_text()

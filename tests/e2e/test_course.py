@@ -11,7 +11,7 @@ from e2e.page_script import run_script
 from permission import require
 from tools.doc_blocks import ROOT, blocks, script
 
-LECTURES = sorted((ROOT / "docs/course").glob("[0-9]-*.md"))
+LECTURES = sorted((ROOT / "docs/tutorials/course").glob("[0-9]-*.md"))
 QUICK = {"1-ethernet.md"}
 """The lecture that `make test` runs; the others are slow."""
 _FENCE = re.compile(r"^```(sh|python|text)\n(.*?)^```$", re.M | re.S)

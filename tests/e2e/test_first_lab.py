@@ -7,7 +7,7 @@ from pathlib import Path
 from e2e.page_script import run_script
 from tools.doc_blocks import ROOT, blocks, script
 
-PAGE = ROOT / "docs" / "tutorial-first-lab.md"
+PAGE = ROOT / "docs" / "tutorials" / "first-lab.md"
 
 
 def test_every_command_of_the_first_lab_works(tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def drawing(page: Page) -> Sequence[Locator]:
 
 def place_of(name: str) -> Path:
     """Return where a picture is left. Args: name: of the file in docs/pictures."""
-    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     assert any(f"pictures/{name})" in page.read_text(encoding="utf-8") for page in pages), (
         f"{name} is in no page"
     )

@@ -16,7 +16,7 @@ from e2e.guest_machine import boot_options, kernel_image
 from processes import child
 
 ROOT = Path(__file__).parents[2]
-EXAMPLE, PAGE = ROOT / "examples" / "guests.yaml", ROOT / "docs" / "guests.md"
+EXAMPLE, PAGE = ROOT / "examples" / "guests.yaml", ROOT / "docs" / "how-to" / "guests.md"
 PROGRAM = "qemu-system-x86_64"
 Opavnic = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {lab}

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy").glob("*.service"))
 MANIFEST = ROOT / "deploy" / "kubernetes" / "opavnic.yaml"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
-INSTALL = ROOT / "docs" / "install.md"
+INSTALL = ROOT / "docs" / "how-to" / "install.md"
 
 
 def command(name: str) -> typer.core.TyperCommand:

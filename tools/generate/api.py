@@ -33,7 +33,7 @@ vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
 _HEAD: Final = """# HTTP API
 
 A running lab answers HTTP with JSON on `control.sock` in its directory (`/run/opavnic/LAB`, see
-[install](../install.md)), a Unix socket that only its user may open. `opavnic` itself asks there.
+[install](../how-to/install.md)), a Unix socket that only its user may open. `opavnic` itself asks there.
 [openapi.json](../openapi.json) describes it in OpenAPI 3.1; a lab gives its own at `/openapi.json`. Both are made of
 what the handlers of the routes declare, as is this page.
 

@@ -1,4 +1,4 @@
-"""The reference of commands, made from their helps: docs/cli.md lists them, docs/reference/cli has a page for each."""
+"""The reference of commands, made from their helps: docs/reference/cli.md, and a page each in docs/reference/cli."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opavnic.cli.base.errors import ELSEWHERE, RENAMED
 from opavnic.cli.program.tree import PROGRAM, CommandPage, Paragraph, pages
 from tools.generate.sections import Section, fill
 
-PAGE: Final = "docs/cli.md"
+PAGE: Final = "docs/reference/cli.md"
 DIRECTORY: Final = "docs/reference/cli"
 _SITE: Final = "mkdocs.yml"
 _ORIGIN: Final = "opavnic/cli"
@@ -61,7 +61,7 @@ def _listed(by_page: dict[str, list[CommandPage]]) -> Iterator[str]:
     yield "| command | |"
     yield "|---|---|"
     for name, commands in by_page.items():
-        yield f"| [`{name}`](reference/cli/{_file(name)}) | {_escaped(commands[0].summary)} |"
+        yield f"| [`{name}`](cli/{_file(name)}) | {_escaped(commands[0].summary)} |"
 
 
 def _reference(page: CommandPage, heading: str) -> Iterator[str]:

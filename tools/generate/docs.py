@@ -64,19 +64,19 @@ _TRAILER_START: Final = 8 - Trailer.SIZE
 Table = OffsetTable | AttributeTable | RecordTable | type[IntEnum]
 
 PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
-    "docs/wire-16b.md": {
+    "docs/reference/wire-16b.md": {
         "lrh16b": OffsetTable(Lrh16B.HEADER, 0, Place.in_quad_words),
         "l4-types": L4,
         "ethernet-l4": OffsetTable(EthernetL4.HEADER, Lrh16B.SIZE, Place.in_quad_words),
         "trailer": OffsetTable(Trailer.HEADER, _TRAILER_START, _last_quad_word),
     },
-    "docs/wire-9b.md": {
+    "docs/reference/wire-9b.md": {
         "lrh9b": OffsetTable(Lrh9B.HEADER),
         "lnh": Lnh,
         "bth": OffsetTable(Bth.HEADER),
         "deth": OffsetTable(Deth.HEADER),
     },
-    "docs/wire-mad.md": {
+    "docs/reference/wire-mad.md": {
         "fm": OffsetTable(FmHeader.HEADER, Lrh16B.SIZE),
         "mad": OffsetTable(MadHeader.HEADER),
         "rmpp": OffsetTable(RmppHeader.HEADER, MadHeader.SIZE),
@@ -85,10 +85,10 @@ PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
         "node-record": RecordTable(IbNodeRecord),
         "mc-member-record": RecordTable(IbMcMemberRecord),
     },
-    "docs/ema-attributes.md": {
+    "docs/reference/ema-attributes.md": {
         name.replace("_", "-"): AttributeTable(header) for name, header in ema.tables().items()
     },
-    "docs/pma.md": {
+    "docs/reference/pma.md": {
         "port-status-request": OffsetTable(PortStatusRequest.HEADER, MadHeader.SIZE),
         "port-status": OffsetTable(PORT_STATUS, MadHeader.SIZE),
         "clear-port-status": OffsetTable(ClearPortStatus.HEADER, MadHeader.SIZE),
@@ -96,7 +96,7 @@ PAGES: Final[Mapping[str, Mapping[str, Table]]] = {
         "error-info-request": OffsetTable(ErrorInfoRequest.HEADER, MadHeader.SIZE),
         "error-info": OffsetTable(ErrorInfoPort.HEADER),
     },
-    "docs/reliable.md": {"rc": OffsetTable(RcHeader.HEADER)},
+    "docs/reference/reliable.md": {"rc": OffsetTable(RcHeader.HEADER)},
 }
 """The tables of each page by the names that it marks their places with."""
 

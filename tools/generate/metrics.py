@@ -12,7 +12,7 @@ from tools.generate.sections import Section, fill
 
 def pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the page that lists the metrics of labs."""
-    path = "docs/metrics.md"
+    path = "docs/reference/metrics.md"
     rows = ["| metric | type | labels beside `lab` | what it says |", "|---|---|---|---|"]
     for family in metrics.FAMILIES:
         kind = "counter" if family.counter else "gauge"

@@ -20,7 +20,7 @@ from tools.generate.sections import Section, fill
 
 _ENGINE: Final = "native/engine/src/link"
 _ARGUMENTS: Final = "native/python/src/fabric_args.rs"
-_PAGE: Final = "docs/fabric.md"
+_PAGE: Final = "docs/how-to/fabric.md"
 _RULE: Final = module_file(rule.__name__)
 _LINK: Final = module_file(config.__name__)
 _RULES: Final = f"{_RULE}, {module_file(spec.__name__)}"

@@ -1,7 +1,7 @@
 """The attributes of the EMA class, a row for each.
 
 What handles any attribute looks here: the agent, `opavnic mad`, the simulator, texts of packets, the tables of
-docs/ema-attributes.md, the Wireshark dissector. The fields of an attribute are declared by the class of its values.
+docs/reference/ema-attributes.md, the Wireshark dissector. The class of its values declares the fields of an attribute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A host that is a kernel of its own: user-mode Linux, whose opa_vnic has the host's port. See docs/kernel.md."""
+"""A host with a kernel of its own: user-mode Linux, whose opa_vnic has the host's port. See docs/how-to/kernel.md."""
 
 from __future__ import annotations
 

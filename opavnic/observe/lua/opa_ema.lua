@@ -1,7 +1,7 @@
 -- Management datagrams on the fabric, below opa16b.lua: the header of every MAD, and the attributes of the Ethernet
 -- management agent (class 0x34, OUI 00066a) field by field.
 --
--- Rows of fields are generated, with the names and meanings of docs/wire-mad.md and docs/ema-attributes.md.
+-- Rows of fields are generated, with the names and meanings of docs/reference/wire-mad.md and docs/reference/ema-attributes.md.
 
 local ema = Proto("ema", "OPA EMA")
 -- generated: codes (made by `make generated` from hfi_sim/wire/mad/attributes.py, hfi_sim/wire/mad/header.py, hfi_sim/wire/mad/pma_attributes.py, hfi_sim/wire/mad/sa_attributes.py, vema/attributes/attr_id.py, vema/base/types.py; do not edit)

@@ -23,7 +23,7 @@ from opavnic.world import connections, json_body
 from opavnic.world.parts import devices
 from vema.base.types import MAX_VESW_ID
 
-PAGE = (Path(__file__).parents[3] / "docs" / "limits.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "limits.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from program import run_pytest
 
 ROOT = Path(__file__).parents[3]
-TUTORIAL = ROOT / "docs" / "tutorial-scenario.md"
+TUTORIAL = ROOT / "docs" / "tutorials" / "first-scenario.md"
 SAMPLE = ROOT / "examples" / "pytest-project"
 
 

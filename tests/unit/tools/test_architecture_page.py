@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs/architecture.md").read_text()
+PAGE = (ROOT / "docs/explanation/architecture.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet", "bench", "tools")
 _FILE = re.compile(r"[\w-]+\.(?:py|pyi|rs|md|toml|yaml|json|lua|svg)")

@@ -20,13 +20,16 @@ def test_generated_files_are_what_their_declarations_make() -> None:
 def test_file_that_was_edited_or_is_missing_is_stale(tmp_path: Path) -> None:
     made = dict(docs.pages(ROOT))
     for path in made:
-        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
-    edited = tmp_path / "docs/wire-16b.md"
+    edited = tmp_path / "docs/reference/wire-16b.md"
     edited.write_text(edited.read_text().replace("routing control", "something else"))
     outputs = (docs.pages, lambda root: iter([("new.rs", "text")]))
 
-    assert stale(tmp_path, outputs) == {"docs/wire-16b.md": made["docs/wire-16b.md"], "new.rs": "text"}
+    assert stale(tmp_path, outputs) == {
+        "docs/reference/wire-16b.md": made["docs/reference/wire-16b.md"],
+        "new.rs": "text",
+    }
 
 
 def test_offset_table_has_a_row_for_each_place() -> None:

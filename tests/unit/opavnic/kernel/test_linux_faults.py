@@ -1,4 +1,4 @@
-"""Faults of Linux's hfi1 that VNICs meet, each reproduced on the virtual HFI: docs/linux-faults.md.
+"""Faults of Linux's hfi1 that VNICs meet, each reproduced on the virtual HFI: docs/reference/linux-faults.md.
 
 Where a kernel is free of one, its test fails: then the page is wrong. `OPAVNIC_KERNEL=NAME`: another kernel.
 `OPAVNIC_MENDED=NAME`: one of a tree that was mended, with which a VNIC on hfi1 does all.
@@ -126,7 +126,8 @@ def test_the_first_frame_that_a_vnic_receives_ends_the_kernel(hfi: Hfi1) -> None
 
 
 @pytest.mark.skipif(
-    "OPAVNIC_MENDED" not in os.environ, reason="needs a kernel of a mended tree: docs/linux-faults.md"
+    "OPAVNIC_MENDED" not in os.environ,
+    reason="needs a kernel of a mended tree: docs/reference/linux-faults.md",
 )
 def test_a_vnic_of_a_mended_tree_is_made_without_ipoib_and_receives() -> None:
     with hfi1(os.environ["OPAVNIC_MENDED"], "k1") as hfi:

@@ -184,7 +184,7 @@ def test_notice_of_a_dlid_entry_says_lid_and_kind() -> None:
 
 
 def test_the_page_lists_every_attribute_with_the_methods_that_its_row_allows() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "ema-attributes.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "ema-attributes.md").read_text()
     rows = re.findall(r"^\| \w+ \| (0x\w{4}) \| (.*?) ?\| (.*?) ?\|", page, re.MULTILINE)
     listed = {int(number, 16): (get == "yes", set_ == "yes") for number, get, set_ in rows}
     assert listed == {int(known): (bool(known.row.get), bool(known.row.set)) for known in AttrId}

@@ -1,4 +1,4 @@
-"""The declarations of the attributes say what the tables of docs/ema-attributes.md need."""
+"""The declarations of the attributes say what the tables of docs/reference/ema-attributes.md need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tools.generate.docs import PAGES, AttributeTable, attribute_table
 from vema.attributes.access import KEPT, READ_ONLY, READ_WRITE, ZERO
 
-TABLES = PAGES["docs/ema-attributes.md"]
+TABLES = PAGES["docs/reference/ema-attributes.md"]
 
 
 @pytest.mark.parametrize("name", TABLES)
