@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.field import Place, bytes_where
+from hfi_sim.wire.field import DECIMAL, HEX, Field, Place, Shown, bytes_where
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TRAILER_SIZE, Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
@@ -41,13 +41,13 @@ class DescribedField:
     value: int | str
     """A number, or hex digits where the field is a string of bytes."""
     meaning: str
+    shown: Shown = DECIMAL
+    """How it is declared to be displayed."""
 
     @property
     def text(self) -> str:
-        """Its value as people read it: numbers from 10 on in hex."""
-        if isinstance(self.value, str):
-            return self.value
-        return str(self.value) if self.value < 10 else f"{self.value:#x}"
+        """Its value as people read it: keys, LIDs and bits in hex, numbers and counts in decimal."""
+        return _shown(self.value, self.shown)
 
 
 class MadPart(NamedTuple):
@@ -74,9 +74,17 @@ class Description:
     header: Lrh16B | None = None
     """The 16B header with whole LIDs; None for an Ethernet frame by itself."""
 
-    def add(self, layer: str, where: str, name: str, value: int | str, meaning: str = "") -> None:
+    def add(
+        self,
+        layer: str,
+        where: str,
+        name: str,
+        value: int | str,
+        meaning: str = "",
+        shown: Shown = DECIMAL,
+    ) -> None:
         """Append one field."""
-        self.fields.append(DescribedField(layer, where, name, value, meaning))
+        self.fields.append(DescribedField(layer, where, name, value, meaning, shown))
 
     def add_header(
         self,
@@ -97,19 +105,26 @@ class Description:
         for place in header.places:
             value = values[place.field_name]
             if isinstance(value, tuple):
-                self.add(layer, where(place, start), place.name, _listed(value), place.meaning)
+                text = _listed(value, place.field)
+                self.add(layer, where(place, start), place.name, text, place.meaning)
                 continue
             if not isinstance(value, bytes):
                 value = value >> place.shift & (1 << place.width_bits) - 1
             said = meaning(place.name, value) or place.field.text_of(value) or place.meaning
             text = value.hex() if isinstance(value, bytes) else value
-            self.add(layer, where(place, start), place.name, text, said)
+            self.add(layer, where(place, start), place.name, text, said, place.field.shown)
 
 
-def _listed(items: tuple[Any, ...]) -> str:
+def _shown(value: Any, shown: Shown) -> str:
+    return f"{value:#x}" if shown is HEX and isinstance(value, int) else str(value)
+
+
+def _listed(items: tuple[Any, ...], field: Field) -> str:
     """Return the items of a field of several, the first ones of many."""
     words = (
-        "/".join(map(str, item.values())) if isinstance(item, dict) else str(item)
+        "/".join(_shown(part, field.record.fields[name].shown) for name, part in item.items())
+        if isinstance(item, dict)
+        else _shown(item, field.shown)
         for item in items[:_SHOWN_ITEMS]
     )
     return ", ".join(words) + (", ..." if len(items) > _SHOWN_ITEMS else "")
@@ -175,7 +190,8 @@ def _describe_9b(
     else:
         _describe_bytes(described, "payload", "payload", data[:end], rest)
     said = "not checked" if icrc is None else "does not match" if drop is Drop.RX_ICRC else "matches"
-    described.add("ICRC", bytes_where(end, len(data)), "icrc", int.from_bytes(data[end:], "little"), said)
+    icrc_value = int.from_bytes(data[end:], "little")
+    described.add("ICRC", bytes_where(end, len(data)), "icrc", icrc_value, said, HEX)
 
 
 def describe_frame(data: bytes) -> Description:
@@ -259,14 +275,14 @@ def _describe_ethernet(described: Description, data: bytes, start: int) -> None:
     ethertype = int.from_bytes(data[offset : offset + 2])
     while ethertype in meanings.VLAN_TYPES and len(data) - offset >= 6:
         described.add(
-            "VLAN", bytes_where(offset, offset + 2), "type", ethertype, meanings.ethertype(ethertype)
+            "VLAN", bytes_where(offset, offset + 2), "type", ethertype, meanings.ethertype(ethertype), HEX
         )
         tci = int.from_bytes(data[offset + 2 : offset + 4])
-        described.add("VLAN", bytes_where(offset + 2, offset + 4), "tci", tci, meanings.vlan_tci(tci))
+        described.add("VLAN", bytes_where(offset + 2, offset + 4), "tci", tci, meanings.vlan_tci(tci), HEX)
         offset += 4
         ethertype = int.from_bytes(data[offset : offset + 2])
     described.add(
-        "Ethernet", bytes_where(offset, offset + 2), "type", ethertype, meanings.ethertype(ethertype)
+        "Ethernet", bytes_where(offset, offset + 2), "type", ethertype, meanings.ethertype(ethertype), HEX
     )
     _describe_bytes(
         described,

@@ -48,7 +48,7 @@ def lid(value: int) -> str:
         return "LID 0: never a destination"
     if value == LID_PERMISSIVE:
         return "the permissive LID"
-    return f"LID {value:#x}, multicast" if is_multicast_lid(value) else f"LID {value}"
+    return f"LID {value:#x}" + (", multicast" if is_multicast_lid(value) else "")
 
 
 def header_field(name: str, value: int, lrh: Lrh16B, size: int) -> str:
@@ -142,7 +142,7 @@ def mac(address: bytes) -> str:
         return ""
     ids = address[0] >> 2 | address[1] << 6 | address[2] << 14
     port_lid = int.from_bytes(address[3:], "little")
-    return f"locally administered; a VNIC's says fabric {ids & MAX_FABRIC_ID:#x}, vesw {ids >> 10}, LID {port_lid}"
+    return f"locally administered; a VNIC's says fabric {ids & MAX_FABRIC_ID:#x}, vesw {ids >> 10}, LID {port_lid:#x}"
 
 
 def ethertype(value: int) -> str:

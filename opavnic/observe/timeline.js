@@ -2,7 +2,8 @@
  *
  * Its data is JSON in a script element within it, or comes with extend():
  *   marks  [time, group, name, state, wrong, text], oldest first; without a state: something that only happened
- *   rates  {name: {unit, points: [[time, value], ...]}}, oldest first
+ *   rates  {name: {unit, gap, points: [[time, value], ...]}}, oldest first; of points further apart than gap, if it is
+ *          not 0, nothing is known of the time between them
  *   now    the end of what is known; clock: "utc" (times are seconds since 1970) or "ms"; reset: forget what was there
  */
 "use strict";
@@ -21,14 +22,14 @@
     svg { display: block; width: 100%; } text { fill: var(--ink); font-size: .82rem; }
     .group { font-weight: bold; } .dim { fill: var(--dim); } .grid { stroke: var(--rule); }
     .ok { stroke: var(--good); stroke-width: 3; fill: none; } .bad { stroke: var(--bad); stroke-width: 16; fill: none; }
-    .fault { stroke: var(--fault); stroke-width: 16; fill: none; } .in { fill: var(--paper); font-size: .75rem; } .rate { stroke: var(--rate); fill: var(--rate); fill-opacity: .25; }
+    .fault { stroke: var(--fault); stroke-width: 16; fill: none; } .in { fill: var(--paper); font-size: .75rem; } .rate { stroke: var(--rate); fill: var(--rate); fill-opacity: .25; } .end { fill: var(--rate); }
     .tick { stroke: var(--link); stroke-width: 2; } .wrongtick { stroke: var(--bad); stroke-width: 3; }
     .cursor { position: absolute; top: 0; bottom: 0; width: 0; border-left: 2px solid var(--ink); pointer-events: none; }
     .said { margin: .5rem 0; } .said strong { font-size: 1.05rem; } ul { margin: .2rem 0; padding-left: 1.2rem; }
     li { overflow-wrap: anywhere; } li.wrong::marker { content: "✕ "; } li.wrong { color: var(--bad); }
     li.fault { color: var(--fault); } li.fault::marker { content: "⚠ "; }`;
   const make = (name, attributes = {}, text = "") => {
-    const svg = ["svg", "g", "path", "line", "text", "title"].includes(name);
+    const svg = ["svg", "g", "path", "line", "circle", "text", "title"].includes(name);
     const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     if (text) made.textContent = text;
@@ -104,8 +105,8 @@
         this.marks = this.marks.concat(data.marks).sort((a, b) => a[0] - b[0]).slice(-KEPT);
         this.index();
       } else if (data.reset) this.index();
-      for (const [name, {unit, points}] of Object.entries(data.rates || {})) {
-        const kept = this.rates[name] ||= {unit, points: []};
+      for (const [name, {unit, gap, points}] of Object.entries(data.rates || {})) {
+        const kept = this.rates[name] ||= {unit, gap, points: []};
         kept.points = kept.points.concat(points).slice(-POINTS);
       }
       this.known = data.now;
@@ -173,23 +174,26 @@
         put(made);
       };
       const until = inside(this.known);
-      for (const [name, {unit, points}] of Object.entries(this.rates)) {
+      for (const [name, {unit, gap, points}] of Object.entries(this.rates)) {
         const high = RATE * em, from = Math.max(0, upTo(points, begin)), to = upTo(points, end) + 1;
         const seen = points.slice(from, to + 1), most = seen.reduce((top, [, value]) => Math.max(top, value), 0);
         named(name, "group");
         y += row;
         named(`up to ${amount(most, unit)}`, "dim");
         y -= row;
-        const columns = new Map();
+        const pieces = [];  // of columns of pixels, each between two gaps
+        let last;
         for (const [time, value] of seen) {
-          const at = Math.round(inside(time));
+          if (!pieces.length || gap && time - last > gap) pieces.push(new Map());
+          const columns = pieces.at(-1), at = Math.round(inside(time));
           columns.set(at, Math.max(columns.get(at) ?? 0, value));
+          last = time;
         }
         const bottom = y + high - 4, level = (value) => (most ? bottom - value / most * (high - 12) : bottom).toFixed(1);
-        if (columns.size) {
-          const line = [...columns].map(([at, value]) => `${at} ${level(value)}`);
-          const [one, last] = [[...columns.keys()][0], [...columns.keys()].at(-1)];
-          put(make("path", {class: "rate", d: `M${one} ${bottom}L${line.join("L")}L${last} ${bottom}Z`}));
+        for (const columns of pieces) {
+          const line = [...columns].map(([at, value]) => `${at} ${level(value)}`), ends = [...columns].filter((_, index) => !index || index === columns.size - 1);
+          put(make("path", {class: "rate", d: `M${ends[0][0]} ${bottom}L${line.join("L")}L${ends.at(-1)[0]} ${bottom}Z`}));
+          for (const [at, value] of ends) put(make("circle", {class: "end", cx: at, cy: level(value), r: 3}));
         }
         y += high;
       }
@@ -319,9 +323,9 @@
       some(wrong, "wrong", ([since, group, name, state, , text]) =>
         `${group === "EM" ? "" : group + " "}${name}: ${state}${text ? ` (${text})` : ""}, since ${this.timeText(since)}`);
       if (!wrong.length) say("nothing is known to be wrong");
-      for (const [name, {unit, points}] of Object.entries(this.rates)) {
-        const point = points[upTo(points, time)];
-        say(`${name}: ${point ? amount(point[1], unit) : "not known yet"}`);
+      for (const [name, {unit, gap, points}] of Object.entries(this.rates)) {
+        const point = points[upTo(points, time)], known = point && !(gap && time - point[0] > gap);
+        say(`${name}: ${known ? amount(point[1], unit) : "not known"}`);
       }
       const last = this.marks[upTo(this.marks, time)], next = this.marks[upTo(this.marks, time) + 1];
       const text = (mark) => `${this.timeText(mark[0])} ${mark[1]} ${mark[2]} ${mark[3]} ${mark[5]}`.trim();

@@ -63,6 +63,8 @@ class Rate:
     unit: str
     points: Sequence[tuple[float, float]]
     """Time, value; oldest first."""
+    gap: float = 0.0
+    """Seconds between two points beyond which nothing is known of the time between them; 0: all of it is."""
 
 
 def marks_of_events(events: Iterable[EmEvent]) -> Iterator[Mark]:
@@ -104,7 +106,10 @@ def timeline_data(
     return {
         "clock": "ms" if virtual else "utc",
         "marks": [mark.row() for mark in sorted(marks, key=lambda mark: mark.time)[-KEPT:]],
-        "rates": {name: {"unit": rate.unit, "points": list(rate.points)} for name, rate in rates.items()},
+        "rates": {
+            name: {"unit": rate.unit, "gap": rate.gap, "points": list(rate.points)}
+            for name, rate in rates.items()
+        },
         "now": now,
         "reset": reset,
     }

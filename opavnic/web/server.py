@@ -33,12 +33,15 @@ CAPTURE_MAX_S: Final = 3600
 STYLE: Final = files("opavnic.web.pages").joinpath("style.css").read_text()
 _FILL_S: Final = 0.1
 """How long a page waits for the first look at its lab."""
+_BUILD_S: Final = 120.0
+"""How long a page may take on a machine whose processors are busy; the library's 3 s end in an error page."""
 _CHUNK: Final = 1 << 16
 
 
 def application(watch: Watch, lab: str) -> FastAPI:
     """Return the pages of a lab as an application, not guarded yet. The library allows one for each process."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    page = partial(ui.page, response_timeout=_BUILD_S)
 
     @app.get("/capture.pcapng")
     async def capture(on: str, seconds: int = 10) -> StreamingResponse:
@@ -71,38 +74,38 @@ def application(watch: Watch, lab: str) -> FastAPI:
         answer.headers["content-disposition"] = f'attachment; filename="{lab}.pcapng"'
         return answer
 
-    @ui.page("/")
+    @page("/")
     async def fabric() -> None:
         await _filled(FabricPage(watch).look)
 
-    @ui.page("/vnics")
+    @page("/vnics")
     async def vnics() -> None:
         await _filled(vnics_page(watch))
 
-    @ui.page("/vnic/{host}/{interface}")
+    @page("/vnic/{host}/{interface}")
     async def vnic(host: str, interface: str) -> None:
         await _filled(vnic_page(watch, host, interface))
 
-    @ui.page("/packets")
+    @page("/packets")
     async def packets() -> None:
         await _filled(PacketsPage(watch).look)
 
-    @ui.page("/mads")
+    @page("/mads")
     async def mads() -> None:
         await _filled(mads_page(watch))
 
-    @ui.page("/timeline")
+    @page("/timeline")
     async def timeline() -> None:
         await _filled(timeline_page(watch))
 
-    @ui.page("/part/{name}")
+    @page("/part/{name}")
     async def part(name: str) -> None:
-        found = {page.name: page for page in watch.part_pages}
+        found = {each.name: each for each in watch.part_pages}
         if name not in found:
             raise HTTPException(404, f"no package installed here has a page {name!r}")
         await _filled(PartView(watch, found[name]).look)
 
-    @ui.page("/parts")
+    @page("/parts")
     async def parts() -> None:
         await _filled(parts_page(watch))
 

@@ -147,6 +147,13 @@ def test_path_says_queue_and_credit_of_each_hop(page: Page) -> None:
     page.get_by_text("sw0:3->h2:1: VL 0: 0 bytes wait, 65,536 bytes of credit").wait_for()
 
 
+def test_table_without_rows_says_so_without_a_sign_of_warning(page: Page, url: str) -> None:
+    go(page, url, "/vnic/h1/blue", "web")
+    nothing = page.get_by_label("MAC table").locator(".q-table__bottom--nodata")
+    nothing.get_by_text("no MAC table").wait_for()
+    assert nothing.locator("i, svg, img").count() == 0
+
+
 PATHS = ("/", "/vnics", "/vnic/h1/blue", "/packets", "/mads", "/timeline", "/parts")
 
 

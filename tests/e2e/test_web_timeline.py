@@ -73,3 +73,23 @@ def test_page_that_is_open_for_hours_keeps_as_much_as_at_first(page: Page) -> No
     assert kept == [KEPT, KEPT]
     page.get_by_text("MADs: 20.0 kMADs/s").wait_for()
     assert drawn(page) < 2 * before
+
+
+def test_line_stops_where_nobody_looked_and_the_cursor_says_so(browser: BrowserContext) -> None:
+    page = browser.new_page()
+    points = [(float(at), 5.0) for at in (*range(60), *range(200, 260))]
+    data = timeline_data([], {"MADs": Rate("MADs/s", points, gap=10.0)}, 260.0)
+    page.set_content(html_page("x", timeline_html(data)))
+    page.get_by_text("UTC, now").wait_for()
+    drawing = page.get_by_role("slider")
+    assert drawing.locator("path.rate").count() == 2
+    assert drawing.locator("circle.end").count() == 4
+    box = drawing.bounding_box()
+    assert box is not None
+    left, right = (drawing.locator("circle.end").nth(index).bounding_box() for index in (1, 2))
+    assert left is not None
+    assert right is not None
+    page.mouse.click((left["x"] + right["x"]) / 2, box["y"] + 10)
+    page.get_by_text("MADs: not known").wait_for()
+    page.mouse.click(right["x"] + 8, box["y"] + 10)
+    page.get_by_text("MADs: 5 MADs/s").wait_for()

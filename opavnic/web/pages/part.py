@@ -12,7 +12,7 @@ from nicegui import ui
 from hfi_sim.base.text import visible
 from opavnic.lab.file.errors import LabError
 from opavnic.web.pages.frame import Look, frame
-from opavnic.web.pages.watch import HISTORY, Watch
+from opavnic.web.pages.watch import GAP_S, HISTORY, Watch
 from opavnic.web.scene import charts
 from opavnic.web.scene.part_page import (
     Answers,
@@ -40,7 +40,7 @@ def redraw(chart: ui.echart, options: dict[str, Any]) -> None:
 
 def table(label: str, columns: dict[str, str]) -> ui.table:
     """Return an empty table. Args: columns: heading by the key of a row."""
-    return (
+    shown = (
         ui.table(
             columns=[
                 {"name": key, "label": heading, "field": key, "sortable": True, "align": "left"}
@@ -53,6 +53,9 @@ def table(label: str, columns: dict[str, str]) -> ui.table:
         .classes("wide")
         .props(f'dense flat bordered aria-label="{label}"')
     )
+    # a table without rows is nothing to warn of: the library would put a triangle before its text
+    shown.add_slot("no-data", '<span class="dim">{{ props.message }}</span>')
+    return shown
 
 
 _BAR_PX: Final = 34
@@ -136,7 +139,7 @@ class PartView:
             history.setdefault(name, deque(maxlen=HISTORY)).append((now, value))
         for name in history.keys() - section.values.keys():
             del history[name]
-        return charts.plot("", section.unit, history)
+        return charts.plot("", section.unit, history, max(GAP_S, 3 * self._page.every_s))
 
 
 def _says(section: Section) -> bool:

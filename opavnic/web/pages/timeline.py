@@ -23,7 +23,7 @@ from opavnic.state.em import EmEvent, EmEvents, EmVports
 from opavnic.state.fabric import ChangesState
 from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.part import table
-from opavnic.web.pages.watch import TOTALS, Watch
+from opavnic.web.pages.watch import GAP_S, TOTALS, Watch
 from opavnic.web.scene.scene import EM_NODE, Scene
 
 LISTED: Final = 1000
@@ -63,7 +63,7 @@ class TimelinePage:
             self._pid, self._event, self._change, self._rated = seen.state.pid, 0, 0, 0.0
             self._listed.clear()
         marks = await self._marks()
-        rates = {name: Rate(unit, self._since(name)) for name, unit in TOTALS.items()}
+        rates = {name: Rate(unit, self._since(name), GAP_S) for name, unit in TOTALS.items()}
         self._rated = self._watch.totals[-1][0] if self._watch.totals else 0.0
         data = timeline_data(marks, rates, time.time(), reset=reset)
         self._drawing.run_method("extend", data)

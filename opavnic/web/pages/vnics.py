@@ -14,7 +14,7 @@ from opavnic.state.em import EmMacTable
 from opavnic.state.lab import LabState
 from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.part import chart_place, redraw, table
-from opavnic.web.pages.watch import Watch
+from opavnic.web.pages.watch import GAP_S, Watch
 from opavnic.web.scene import charts
 from opavnic.web.scene.scene import Scene
 
@@ -111,8 +111,8 @@ def _plots(watch: Watch, state: dict[str, Any], key: tuple[str, str]) -> None:
 
     traffic = {"sent": over_time("tx_bytes", 1e6), "delivered": over_time("rx_bytes", 1e6)}
     drawn = {
-        "traffic": charts.plot("Traffic", "Mbit/s", traffic),
-        "drops": charts.plot("Drops", "1/s", {"drops": over_time("drops")}),
+        "traffic": charts.plot("Traffic", "Mbit/s", traffic, GAP_S),
+        "drops": charts.plot("Drops", "1/s", {"drops": over_time("drops")}, GAP_S),
     }
     for name, options in drawn.items():
         redraw(state[name], options)

@@ -27,6 +27,8 @@ LOOK_S: Final = 1.0
 """How old a look may be that a page is shown."""
 TOPOLOGY_S: Final = 30.0
 """How old a topology may be while the status shows no change of it: LIDs of second ports are not in the status."""
+GAP_S: Final = 10.0
+"""Looks further apart say nothing of the time between them, as while no page was open."""
 HISTORY: Final = 300
 """Looks whose rates are kept for the plots of a VNIC."""
 TOTALS_KEPT: Final = 10_000
@@ -93,7 +95,7 @@ class Watch:
         found = self._meter.take(state)
         moment = {(host.name, vnic.interface): paces for host, vnic, paces in found.vnics}
         when = time.time()
-        if not is_new:  # a first look knows no rates
+        if not is_new and found.seconds <= GAP_S:  # a first look knows no rates, one after a gap none of now
             self.history.append((when, moment))
             self.totals.append((when, totals(found)))
         return scene(self._drawing(fabric), fabric, faults, found)

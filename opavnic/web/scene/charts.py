@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 _INK: Final = "var(--ink)"
@@ -16,11 +16,25 @@ TOOLTIP: Final = {
 }
 
 
-def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> dict[str, Any]:
+_END: Final = {"symbol": "circle", "symbolSize": 7}
+_LINES: Final = (
+    {"width": 6, "opacity": 0.45},
+    {"width": 2},
+    {"width": 2, "type": "dashed"},
+    {"width": 2.5, "type": "dotted"},
+)
+"""Of lines in a plot, in turn: each is seen where it lies upon the ones before it."""
+
+Point = tuple[float, float]
+
+
+def plot(title: str, unit: str, series: Mapping[str, Sequence[Point]], gap_s: float) -> dict[str, Any]:
     """Return a plot over time.
 
-    Args:  series: points (seconds since the Epoch, value), oldest first, by name.
+    Args:  series: points (seconds since the Epoch, value), oldest first, by name. gap_s: points further apart are not
+           joined; the ends of each piece of a line are marked.
     """
+    lines = _LINES if len(series) > 1 else _LINES[1:]
     return {
         "animation": False,
         "aria": {"enabled": True},
@@ -33,18 +47,35 @@ def plot(title: str, unit: str, series: Mapping[str, Sequence[tuple[float, float
         "tooltip": {"trigger": "axis", **TOOLTIP},
         "legend": {"top": 0, "right": 10, "textStyle": {"color": _INK}},
         "grid": {"left": 60, "right": 20, "top": 40, "bottom": 25},
-        "xAxis": {"type": "time", "axisLabel": {"hideOverlap": True, "color": _INK}},
+        "xAxis": {
+            "type": "time",
+            "boundaryGap": ["1%", "1%"],
+            "axisLabel": {"hideOverlap": True, "color": _INK},
+        },
         "yAxis": {"type": "value", "min": 0, "axisLabel": {"color": _INK}, "splitLine": _SPLIT},
         "series": [
             {
                 "type": "line",
                 "name": name,
-                "showSymbol": False,
-                "data": [[when * 1000, value] for when, value in points],
+                "symbol": "none",
+                "lineStyle": dict(lines[number % len(lines)]),
+                "data": list(_pieces(points, gap_s)),
             }
-            for name, points in series.items()
+            for number, (name, points) in enumerate(series.items())
         ],
     }
+
+
+def _pieces(points: Sequence[Point], gap_s: float) -> Iterator[object]:
+    """Yield points as ECharts reads them, with an empty one in each gap."""
+    last = len(points) - 1
+    for number, (when, value) in enumerate(points):
+        starts = number == 0 or when - points[number - 1][0] > gap_s
+        ends = number == last or points[number + 1][0] - when > gap_s
+        if starts and number:
+            yield [when * 1000, None]
+        at = [when * 1000, value]
+        yield {"value": at, **_END} if starts or ends else at
 
 
 def bars(unit: str, names: Sequence[str], pieces: Mapping[str, Sequence[float]]) -> dict[str, Any]:

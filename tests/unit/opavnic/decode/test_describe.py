@@ -12,11 +12,13 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.packet_9b import build_mad_9b
 from opavnic.decode.describe import Description, describe_frame, describe_packet
+from opavnic.management.management_layout import layers
 from unit.hfi_sim.wire.wire_strategies import L4_TYPES, PAYLOADS, headers
 
 ICRC = Icrc()
@@ -35,7 +37,7 @@ def test_describe_vnic_packet_names_positions_as_the_document_does() -> None:
     described = describe_packet(PACKET, ICRC)
 
     assert line(described, "16B", "length_qw")[0] == "QW0 20-30"
-    assert line(described, "16B", "slid_high") == ("QW1 8-11", 0, "source LID, bits 23:20: LID 5")
+    assert line(described, "16B", "slid_high") == ("QW1 8-11", 0, "source LID, bits 23:20: LID 0x5")
     assert line(described, "16B", "dlid_high")[2].endswith("LID 0xf00001, multicast")
     assert line(described, "16B", "pkey")[1:] == (0x8002, "partition 0x2, full member")
     assert line(described, "Ethernet L4", "vesw_id") == ("QW2 16-31", 2, "virtual Ethernet switch 2")
@@ -50,7 +52,7 @@ def test_describe_vnic_packet_reads_the_frame() -> None:
     assert line(described, "Ethernet", "destination") == (
         "byte 20-25",
         "06:2c:00:05:00:00",
-        "locally administered; a VNIC's says fabric 0x301, vesw 2, LID 5",
+        "locally administered; a VNIC's says fabric 0x301, vesw 2, LID 0x5",
     )
     assert line(described, "VLAN", "tci")[2] == "VLAN 5, priority 3"
     assert line(described, "Ethernet", "type")[2] == "IPv4"
@@ -152,3 +154,26 @@ def test_a_9b_packet_is_described_to_its_icrc_and_damage_is_a_fault() -> None:
     assert "a port drops it: rx_icrc" in str(fault)
     for size in range(16, len(packet)):
         describe_packet(packet[:size], ICRC)
+
+
+def test_number_has_the_form_of_its_kind_wherever_it_stands() -> None:
+    """Keys and LIDs in hex, ids and channels in decimal: alone, in a list, and in words."""
+    lrh = Lrh16B(0x1F, 0x20, sc=11, l4=L4.ETHERNET, pkey=0x8001)
+    shown = describe_packet(build_packet(lrh, EthernetL4(vesw_id=20).build() + bytes(70), ICRC), ICRC)
+    texts = {field.name: field.text for field in shown.fields}
+    assert (texts["pkey"], texts["slid_low"], texts["dlid_low"]) == ("0x8001", "0x1f", "0x20")
+    assert (texts["vesw_id"], texts["sc"], texts["length_qw"]) == ("20", "11", "12")
+    assert "LID 0x1f" in line(shown, "16B", "slid_high")[2]
+    keys = bytes.fromhex("8001ffff").ljust(64, b"\0")
+    mad = MadHeader(
+        mgmt_class=MadClass.SUBN_LID,
+        method=Method.GET_RESP,
+        attr_id=SubnetAttrId.PARTITION_TABLE,
+        attr_mod=1 << 24,
+        tid=1,
+    )
+    table = describe_packet(
+        build_fm_packet(1, 2, 15, 0xFFFF, 0, 0, mad.build() + bytes(8) + keys, ICRC), ICRC, layers
+    )
+    (keys_text,) = [field.text for field in table.fields if field.name == "pkeys"]
+    assert keys_text.startswith("0x8001, 0xffff, 0x0")
