@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +88,23 @@ def config(members: Sequence[str] | str = "all", **extra: Any) -> EmConfig:
     """Return a configuration with one virtual switch, 2 "blue"."""
     vesw = {"id": 2, "name": "blue", "pkey": PKEY, "members": members, **extra.pop("vesw", {})}
     return parse_config({"mac": "learn", "vesws": [vesw], **extra})
+
+
+async def converged(fabric: EmFabric, em: EthernetService, timeout_s: float = 120.0) -> None:
+    """Wait until the EM has nothing left to do, and hold what agents have against what they are to have."""
+    assert await em.wait_converged(timeout_s)
+    assert [str(difference) for difference in await em.verify()] == []
+    assert fabric.fabric.balance() == {}
+
+
+@asynccontextmanager
+async def managed(
+    hosts: int, wanted: EmConfig | None = None
+) -> AsyncIterator[tuple[EmFabric, EthernetService]]:
+    """A fabric and an EM that has converged on it; without a configuration that of `config()`."""
+    fabric = EmFabric(hosts)
+    em = fabric.em()
+    em.start(config() if wanted is None else wanted)
+    await converged(fabric, em)
+    yield fabric, em
+    em.stop()

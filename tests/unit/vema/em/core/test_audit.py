@@ -17,7 +17,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.mad.message import Mad
-from unit.vema.em.em_fabric import EmFabric, config
+from unit.vema.em.em_fabric import EmFabric, config, managed
 from vema.attributes.attr_id import AttrId
 from vema.base.errors import AgentError
 from vema.em.core.audit import MIN_STEP_S, Audit
@@ -134,31 +134,23 @@ async def test_audit_that_is_off_reads_no_table() -> None:
 
 @virtual
 async def test_right_tables_are_read_once_in_a_round_and_nothing_is_sent() -> None:
-    fabric = EmFabric(5)
-    em = fabric.em()
-    em.start(config(polling={"interval": 0, "audit": ROUND_S}))
-    await quiet(em)
-    asked, sets = gets(em), fabric.sets()
-    await asyncio.sleep(ROUND_S - 1)
-    assert gets(em) == asked
-    await asyncio.sleep(10 * ROUND_S)
-    assert 9 * 5 * SECTIONS <= gets(em) - asked <= 11 * 5 * SECTIONS
-    assert fabric.sets() == sets
-    assert {s.event.kind for s in em.store.events()} == {"vport-configured"}
-    em.stop()
+    async with managed(5, config(polling={"interval": 0, "audit": ROUND_S})) as (fabric, em):
+        asked, sets = gets(em), fabric.sets()
+        await asyncio.sleep(ROUND_S - 1)
+        assert gets(em) == asked
+        await asyncio.sleep(10 * ROUND_S)
+        assert 9 * 5 * SECTIONS <= gets(em) - asked <= 11 * 5 * SECTIONS
+        assert fabric.sets() == sets
+        assert {s.event.kind for s in em.store.events()} == {"vport-configured"}
 
 
 @virtual
 async def test_rate_is_bounded_however_short_the_round_is() -> None:
-    fabric = EmFabric(5)
-    em = fabric.em()
-    em.start(config(polling={"interval": 0, "audit": "10ms"}))
-    await quiet(em)
-    asked = gets(em)
-    await asyncio.sleep(10.0)
-    # and beside each table one look for a vport that somebody else has made
-    assert 0 < gets(em) - asked <= (10.0 / MIN_STEP_S + 1) * (SECTIONS + 1) / SECTIONS + 1
-    em.stop()
+    async with managed(5, config(polling={"interval": 0, "audit": "10ms"})) as (_, em):
+        asked = gets(em)
+        await asyncio.sleep(10.0)
+        # and beside each table one look for a vport that somebody else has made
+        assert 0 < gets(em) - asked <= (10.0 / MIN_STEP_S + 1) * (SECTIONS + 1) / SECTIONS + 1
 
 
 @virtual
