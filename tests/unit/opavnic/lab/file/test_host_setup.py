@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from hfi_sim.netdev.qdiscs import Qdisc, QdiscClass
-from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.file.yaml_source import with_variables, without_variables
 from vema.base.sections import AS_WRITTEN
@@ -19,12 +18,6 @@ vesws:
   - {id: 2, name: blue, subnet: [10.9.2.0/24, "fd00:2::/64"], members: all}
   - {id: 3, name: red, subnet: 10.9.3.0/24, members: [h2]}
 """
-
-
-def problems(text: str, **environment: str) -> list[str]:
-    with pytest.raises(ConfigError) as caught:
-        parse_lab(text, "lab.yaml", environment)
-    return list(caught.value.problems)
 
 
 def with_host(keys: str) -> str:
@@ -72,58 +65,6 @@ def test_route_is_written_as_ip_route_has_it_or_by_keys(text: str, shown: str) -
     assert [str(route) for route in model.hosts["h1"].routes] == [shown]
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ("{number: 2, addresses: {blue: 10.9.2.3/24}}", 'addresses.blue: 10.9.2.3 is already that of host "h2"'),
-        ("{addresses: {blu: 10.9.2.1/24}}", 'addresses.blu: host "h1" is in no virtual switch "blu" '
-         '(known: blue, red, lo; nearest: blue)'),
-        ("{addresses: {blue: 10.9.2.1}}", "addresses.blue: '10.9.2.1' is not an address with its prefix length, "
-         "such as 10.9.2.1/24"),
-        ("{sysctls: {kernel.hostname: x}}", 'sysctls: "kernel.hostname" is not one of a network namespace: '
-         "a host has those below net., such as net.ipv4.ip_forward"),
-        ("{sysctls: {net.ipv4.ip_forward: yes}}", "sysctls.net.ipv4.ip_forward: True should be a number, or text in "
-         "quotes"),
-        ("{routes: 10.9.3.0/24}", "routes: route to 10.9.3.0/24: via which gateway, or dev which virtual switch?"),
-        ("{routes: [10.9.3.0/24 vie 10.9.2.2]}", 'routes[0]: "10.9.3.0/24 vie 10.9.2.2": unknown word "vie" '
-         "(known: via, dev, metric; nearest: via)"),
-        ("{routes: [10.9.3.0/24 dev gold]}", 'routes[0]: host "h1" is in no virtual switch "gold" (known: blue, '
-         "red)"),
-        ("{exec: [{run: ls, vnic: gold}]}", 'exec[0].vnic: host "h1" is in no virtual switch "gold" (known: blue, '
-         "red)"),
-        ("{exec: [{a: b}]}", 'exec[0].a: unknown key "a" (known: run, vnic); keys "run" and "vnic" are missing'),
-        ("{netns: host, exec: [true ls]}", "exec: only for hosts with a namespace or kernel of the lab's own: "
-         "it would stay behind"),
-        ("{exce: []}", 'exce: unknown key "exce" '),
-        ("{qdiscs: {blue: tbf}}", "qdiscs.blue: 'tbf' is not a mapping such as {kind: tbf, rate: 10M}"),
-        ("{qdiscs: {blue: {kind: tfb, rate: 1M}}}", 'qdiscs.blue.kind: "tfb" is no qdisc that a lab file can say '
-         "(known: pfifo, bfifo, tbf, "),
-        ("{qdiscs: {blue: {kind: tbf}}}", "qdiscs.blue: tbf needs rate"),
-        ("{qdiscs: {blue: {kind: tbf, rate: 100}}}", "qdiscs.blue.rate: 100 has no unit; a rate has one: 100G, "),
-        ("{qdiscs: {blue: {kind: tbf, rate: 1M, limit: 5}}}", 'qdiscs.blue: tbf has no key "limit" (known: rate, '
-         "burst, latency)"),
-        ("{qdiscs: {blue: {kind: sfq, limit: 5}}}", 'qdiscs.blue: sfq has no key "limit" (it has none)'),
-        ("{qdiscs: {blue: {kind: pfifo, limit: 64K}}}", "qdiscs.blue: '64K' is not a whole number"),
-        ("{qdiscs: {blue: {kind: pfifo, limit: 0}}}", "qdiscs.blue: limit 0 is not within 1 to 4294967295"),
-        ("{qdiscs: {blue: {kind: htb}}}", "qdiscs.blue: htb needs classes"),
-        ("{qdiscs: {blue: {kind: htb, default: 3, classes: {2: {rate: 1M}}}}}", "qdiscs.blue: default 3 is not among "
-         "its classes: 2"),
-        ("{qdiscs: {blue: {kind: htb, classes: {xy: {rate: 1M}}}}}", "qdiscs.blue.classes.xy: 'xy' is not the number "
-         "of a class, 1 to ffff: 10 is what tc calls 1:10"),
-        ("{qdiscs: {blue: {kind: htb, classes: {2: {}}}}}", "qdiscs.blue: class 2 needs rate"),
-        ("{qdiscs: {blue: {kind: htb, classes: {2: {rate: 2M, ceil: 1M}}}}}", "qdiscs.blue: class 2: ceil is below "),
-        ("{qdiscs: {blue: {kind: prio, classes: {4: {qdisc: {kind: sfq}}}}}}", "qdiscs.blue: class 4 is not one of "
-         "its 3 bands"),
-        ("{qdiscs: {blue: {kind: prio, classes: {1: {rate: 1M}}}}}", "qdiscs.blue: class 1: of a band of prio, "),
-        ("{qdiscs: {gold: {kind: sfq}}}", 'qdiscs.gold: host "h1" is in no virtual switch "gold" (known: blue, red)'),
-        ("{netns: host, qdiscs: {blue: {kind: sfq}}}", "qdiscs: only for hosts with a namespace or kernel of the "),
-    ],
-)  # fmt: skip
-def test_mistake_in_the_setup_of_a_host_is_said_with_its_place(keys: str, said: str) -> None:
-    (line,) = problems(with_host(keys))
-    assert line.startswith(f"lab.yaml:3: hosts.h1.{said}")
-
-
 def test_qdisc_is_told_the_kernel_with_its_defaults_and_written_as_it_was_read() -> None:
     said = (
         "{blue: {kind: htb, default: a, classes: {A: {rate: 8M, qdisc: {kind: tbf, rate: 80M, latency: 1ms}}}},"
@@ -140,27 +81,10 @@ def test_qdisc_is_told_the_kernel_with_its_defaults_and_written_as_it_was_read()
     assert again.qdiscs == host.qdiscs
 
 
-def test_number_that_another_host_has_is_refused() -> None:
-    (line,) = problems(with_host("{number: 5}").replace("h2: {}", "h2: {number: 5}"))
-    assert line == 'lab.yaml:4: hosts.h2.number: 5 is already that of host "h1"'
-
-
-def test_subnet_too_small_for_the_highest_number_is_refused() -> None:
-    line = problems(with_host("{number: 254}"))[0]
-    where = "lab.yaml:6: vesws[0].subnet[0]"
-    assert line == f'{where}: 10.9.2.0/24 has too few addresses for host "h2", whose number is 255'
-
-
 def test_variables_come_from_the_environment_or_their_default() -> None:
     text = "name: ${LAB}\nhosts: ${HOSTS:-3}\nseed: ${SEED:-5}\n"
     model = parse_lab(text, "lab.yaml", {"LAB": "mine", "SEED": "", "HOSTS": "2"})
     assert (model.name, list(model.hosts), model.seed) == ("mine", ["h1", "h2"], 5)
-
-
-def test_variable_without_a_value_is_the_only_mistake_that_is_told() -> None:
-    assert problems("name: lab\nhosts: ${N}\n") == [
-        "lab.yaml:2: hosts: N is not set in the environment: set it, or write ${N:-DEFAULT}; for the text itself, $${N}"
-    ]
 
 
 def test_shell_keeps_its_own_variables() -> None:
