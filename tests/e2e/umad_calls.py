@@ -50,22 +50,7 @@ class Calls:
 
     def call(self) -> list[Any]:
         """Make one call; return its name, arguments and result."""
-        name = self.rng.choices(
-            (
-                "open",
-                "close",
-                "enable",
-                "register",
-                "register2",
-                "unregister",
-                "unknown",
-                "read",
-                "write",
-                "ask",
-                "poll",
-            ),
-            (2, 1, 2, 6, 14, 4, 1, 6, 10, 10, 4),
-        )[0]
+        (name,) = self.rng.choices(list(WEIGHTS), WEIGHTS.values())
         if not self.files and name != "open":
             name = "open"
         return [name, *getattr(self, name)()]

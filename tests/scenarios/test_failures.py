@@ -9,7 +9,6 @@ import pytest
 from scapy.layers.l2 import ARP
 
 from hfi_sim.base.port_state import CapabilityMask3, PortState
-from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.subnet_manager import Routing
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms, seconds, us
 from scenarios.test_changes import stream
@@ -76,45 +75,6 @@ async def test_loss_of_a_spine_is_routed_around(lab: Scenario, hosts: Hosts, em:
     assert got == sorted(got)
 
 
-@pytest.mark.topology("single-switch", hosts=2)
-async def test_lossy_link_drops_its_share_and_everything_is_accounted_for(
-    lab: Scenario, hosts: Hosts, em: ScenarioEm
-) -> None:
-    await em.vesw("blue", members=hosts)
-    h1, h2 = hosts
-    fault = lab.faults.add("loss on h1->sw0 25% l4=ethernet")
-    got = await stream(h1, h2, 400, us(1))
-    assert len(got) == 400 - fault.hits
-    assert 60 < fault.hits < 140
-
-
-@pytest.mark.topology("single-switch", hosts=2)
-async def test_lost_management_packets_are_repeated_until_the_switch_is_up(
-    lab: Scenario, hosts: Hosts, em: ScenarioEm
-) -> None:
-    lab.faults.add("loss on em 30% l4=mad")
-    await em.vesw("blue", members=hosts)
-    h1, h2 = hosts
-    lab.faults.clear()
-    h2.answer_arp()
-    h1.send(ARP(pdst=h2.ip))
-    await h1.expect(ARP(op=2), within=ms(5))
-
-
-@pytest.mark.topology("single-switch", hosts=3)
-async def test_agent_that_crashes_is_configured_again_when_it_is_back(
-    lab: Scenario, hosts: Hosts, em: ScenarioEm
-) -> None:
-    await em.vesw("blue", members=hosts)
-    h1, h2, h3 = hosts
-    lab.faults.add("crash on h2 for=50ms")
-    h1.send(ARP(pdst=h3.ip))
-    await h3.expect(ARP, within=ms(1))
-    await asyncio.sleep(seconds(1))
-    h1.send(ARP(pdst=h2.ip))
-    await h2.expect(ARP(pdst=h2.ip), within=ms(1))
-
-
 @pytest.mark.parametrize("also", ["", "crash on h2 for=3s"])
 async def test_hfi_that_is_pulled_out_takes_agent_and_netdevs_along_and_is_configured_when_it_is_back(
     lab: Scenario, hosts: Hosts, em: ScenarioEm, also: str
@@ -152,21 +112,3 @@ async def test_partitioned_fabric_heals_and_the_manager_takes_the_lost_half_back
     h1.send(ARP(pdst=h4.ip))
     await h4.expect(ARP(pdst=h4.ip), within=ms(1))
     await h3.expect(ARP(pdst=h4.ip), within=ms(1))
-
-
-@pytest.mark.topology("clos", leaves=2, spines=1)
-@pytest.mark.fabric_options(link=LinkConfig(flow=FlowControl(vls=2, buffer_bytes=32768, fecn_bytes=16384)))
-async def test_host_that_stalls_on_a_lossless_fabric_holds_its_sender_back(
-    lab: Scenario, hosts: Hosts, em: ScenarioEm
-) -> None:
-    await em.vesw("blue", members=hosts)
-    h1, _, _, h4 = hosts
-    h4.stall()
-    traffic = asyncio.create_task(stream(h1, h4, 2000, us(1)))
-    await asyncio.sleep(ms(1.8))
-    assert h1.port.tx_stopped
-    assert h4.vnic().frames == 0
-    h4.resume()
-    assert await traffic == list(range(2000))
-    assert lab.fabric.drops() == {}
-    assert not h1.port.tx_stopped

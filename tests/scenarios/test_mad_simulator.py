@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from scapy.layers.l2 import ARP
 
 from hfi_sim.base.errors import MadTimeoutError
 from hfi_sim.wire.mad.header import Method
-from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator, ms
+from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, ScenarioSimulator
 from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.mac_entries import MacEntries, MacEntry
@@ -77,17 +76,6 @@ async def test_agent_refuses_what_the_simulator_asks_wrongly(
         await mad_simulator.get(h1, AttrId.CLASS_PORT_INFO)
     with pytest.raises(ScenarioError, match="uses mad_simulator instead"):
         _ = lab.em
-
-
-@pytest.mark.topology("single-switch", hosts=3)
-async def test_virtual_switches_by_hand_are_apart(hosts: Hosts, mad_simulator: ScenarioSimulator) -> None:
-    h1, h2, h3 = hosts
-    everybody = mad_simulator.group(hosts)
-    for host, vesw_id in ((h1, 2), (h2, 2), (h3, 3)):
-        await mad_simulator.configure(host, vesw_id=vesw_id, u_mcast_dlid=everybody)
-    h1.send(ARP(pdst=h3.ip))
-    await h2.expect(ARP, within=ms(1))
-    await h3.expect_none(ARP, within=ms(1))
 
 
 async def test_manager_finds_a_simulated_agent_and_configures_it(

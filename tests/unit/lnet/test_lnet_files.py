@@ -64,7 +64,6 @@ TCP = """\
           interfaces:
               0: eth0
 """
-TCP_PEER = "    - primary nid: 192.168.1.5@tcp\n      Multi-Rail: True\n"
 KFI = "    - net type: kfi\n      local NI(s):\n        - interfaces:\n              0: cxi0\n"
 ROUTING = "routing:\n    - cpt[0]:\n          tiny:\n              npages: 0\n    - enable: 0\n"
 ROUTE = "route:\n    - net: tcp\n      gateway: 10.1.1.9@o2ib\n      hop: -1\n      priority: 0\n      state: up\n"

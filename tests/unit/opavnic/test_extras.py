@@ -6,6 +6,7 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,11 @@ def test_command_without_its_extra_names_it(
     assert f"pip install 'opavnic[{extra}]'" in done.stderr
     assert "internal error" not in done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_every_extra_is_one_of_the_distribution() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(EXTRAS.values()) <= project["optional-dependencies"].keys()
 
 
 def test_help_of_all_commands_needs_no_extra(tmp_path: Path) -> None:

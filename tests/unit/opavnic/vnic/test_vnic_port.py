@@ -129,27 +129,6 @@ def test_frames_reach_the_other_host_by_its_address_and_by_broadcast() -> None:
     assert lab.fabric.balance() == {}
 
 
-def test_virtual_switches_on_the_same_ports_never_see_each_other() -> None:
-    lab = TwoHosts()
-    blue = lab.join(2, 1)
-    red = lab.join(3, 2, pkey=0x8003)
-    for number, (one, two) in enumerate((blue, red)):
-        one.transmit(eth(BROADCAST, one.address, 100 + number))
-        one.transmit(eth(two.address, one.address, 100 + number))
-    blue[0].transmit(eth(red[1].address, blue[0].address, 300))
-    assert {len(frame) for frame in red[1].received} == {101}
-    assert {len(frame) for frame in blue[1].received} <= {100, 300}
-
-
-def test_255_vnics_on_one_port_carry_their_frames() -> None:
-    lab = TwoHosts()
-    pairs = [lab.join(0x200 + number, number) for number in range(1, 256)]
-    for number, (one, two) in enumerate(pairs):
-        one.transmit(eth(two.address, one.address, 100 + number))
-    assert [len(frame) for _, two in pairs for frame in two.received] == list(range(100, 355))
-    assert lab.fabric.balance() == {}
-
-
 def test_frame_with_a_pkey_that_the_port_lacks_is_dropped_at_egress() -> None:
     lab = TwoHosts()
     one, two = lab.join(2, pkey=0x8009)

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,6 @@ EXAMPLES = Path(__file__).parents[5] / "examples" / "prometheus"
 START = "from opavnic.cli.start import start; start()"
 PROMTOOL = shutil.which("promtool")
 
-Labels = Mapping[str, str]
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 

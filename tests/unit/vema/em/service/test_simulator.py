@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
 from hfi_sim.base.errors import MadTimeoutError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Method
-from unit.vema.em.em_fabric import PKEY, EmFabric, config
+from unit.vema.em.em_fabric import EmFabric, config
 from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import ConfigState, MadStatus, TrapOpcode
+from vema.base.types import MadStatus, TrapOpcode
 from vema.em.service.simulator import MadSimulator
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-
-async def test_simulator_configures_an_agent_and_sees_each_trap_once() -> None:
-    fabric = EmFabric(1)
-    lid = fabric.port(1).lid
-    sim = MadSimulator(fabric.em_ports[0].mad)
-    await sim.become_sink(lid, fabric.em_ports[0].lid)
-    info = await sim.get(lid, AttrId.VESW_PORT_INFO, vport=1)
-    wanted = replace(info, vesw_id=2, pkey=PKEY, config_state=ConfigState.FORWARDING, encap_slid=lid)
-    answer = await sim.set(lid, AttrId.VESW_PORT_INFO, wanted, vport=1)
-    assert answer.vesw_id == 2
-    sim.expect_no_trap()
-    assert fabric.netdev(1).open() == 0
-    for opcode in (
-        TrapOpcode.ETH_LINK_STATUS_CHANGED,
-        TrapOpcode.UCAST_MACS_CHANGED,
-        TrapOpcode.MCAST_MACS_CHANGED,
-    ):
-        notice = await sim.expect_trap(opcode=opcode, lid=lid)
-        assert (notice.vesw_id, notice.vport_num) == (2, 1)
-    assert fabric.netdev(1).set_mac(MacAddr(b"\x02\0\0\0\0\x09")) == 0
-    await sim.expect_trap(opcode=TrapOpcode.UCAST_MACS_CHANGED)
-    macs = await sim.get(lid, AttrId.IFACE_UCAST_MACS, vport=1)
-    assert macs.macs == (b"\x02\0\0\0\0\x09",)
-    sim.expect_no_trap()
-    sim.close()
 
 
 async def test_simulator_expects_refusals() -> None:
