@@ -46,7 +46,7 @@ endef
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos chaos-cluster mutants sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos chaos-cluster mutants mutants-sample sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -166,6 +166,9 @@ MUTANTS_SEED ?= 1
 
 mutants: venv ## change the code in MUTANTS places, one at a time, and see whether the nearest tests fail; MUTANTS_SEED=N
 	$(BIN)/python -m tools.mutants --count $(MUTANTS) --seed $(MUTANTS_SEED)
+
+mutants-sample: venv ## the mutants that CI tries: a fixed sample, within two minutes
+	$(BIN)/python -m tools.mutants --count 60 --seed 1
 
 HOST     := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

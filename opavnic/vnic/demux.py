@@ -30,7 +30,7 @@ _HEADER_SIZE: Final = Lrh16B.SIZE + EthernetL4.SIZE
 class VnicDemux:
     """The VNICs of one HFI port that are up, by virtual switch."""
 
-    def __init__(self, *, driver_quirks: bool = False) -> None:
+    def __init__(self, *, driver_quirks: bool) -> None:
         self.mask = DRIVER_VESW_ID_MASK if driver_quirks else MAX_VESW_ID
         """The bits of the virtual switch id that the table uses as key."""
         self._table: dict[int, Adapter] = {}

@@ -240,7 +240,7 @@ class Lanes:
             self._since[vl] = now
         self._queues[vl].append((packet, hops, delay_ns, space))
         self._queued[vl] += size
-        if is_first and self._hoq_lives:
+        if is_first:
             self._watch_heads(now)
         if self._arbiter is not None:
             self._wake_for_wire(now)

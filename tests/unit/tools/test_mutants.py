@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from collections.abc import Iterator
 
-from tools.mutants import NEAREST, ROOT, equal_mutants, mutants_of, run_tests
+import pytest
+
+from tools.floors import ROOT
+from tools.mutants.__main__ import sample_of
+from tools.mutants.changes import mutants_of
+from tools.mutants.nearest import NEAREST, Killers, equal_mutants, nearest_files
+from tools.mutants.trials import Bench
 
 SOURCE = '''\
 def room(limit: int = 8, *, open: bool = True) -> int:
@@ -74,11 +80,67 @@ def test_each_row_of_equal_mutants_is_a_mutant_of_the_code_as_it_is() -> None:
     assert all(equal_mutants().values())
 
 
-def test_run_tells_tests_that_pass_from_those_that_fail_or_hang(tmp_path: Path) -> None:
-    (tmp_path / "test_one.py").write_text("def test_one(): assert 1")
-    (tmp_path / "test_two.py").write_text("def test_two(): assert 0")
-    (tmp_path / "test_ever.py").write_text("def test_ever():\n    while True: pass")
-    assert run_tests(tmp_path, ["test_one.py"])[0]
-    passed, line = run_tests(tmp_path, ["test_two.py"])
-    assert (passed, line.split(" - ")[0]) == (False, "FAILED test_two.py::test_two")
-    assert run_tests(tmp_path, ["test_ever.py"], 0.0) == (False, "took more than 0 s")
+def test_sample_of_a_seed_holds_the_same_mutants_while_other_code_changes() -> None:
+    functions = [f"def f{number}(a: int) -> bool:\n    return a > {number}\n" for number in range(40)]
+    before = {m.key for m in sample_of(mutants_of("m.py", "".join(functions)), 1, 30)}
+    after = {m.key for m in sample_of(mutants_of("m.py", "x = 1\n" + "".join(functions[1:])), 1, 30)}
+    assert len(before) == len(after) == 30
+    assert len(before & after) >= 27, "those of f0 have gone, and x has come"
+    assert before != {m.key for m in sample_of(mutants_of("m.py", "".join(functions)), 2, 30)}
+
+
+def test_files_that_import_the_module_are_the_first_to_be_tried() -> None:
+    (mutant, *_) = mutants_of("opavnic/vnic/encap.py", (ROOT / "opavnic/vnic/encap.py").read_text())
+    assert nearest_files(mutant)[0] == "tests/unit/opavnic/vnic/test_encap.py"
+
+
+def test_test_that_killed_a_mutant_is_tried_first_on_others_of_its_function() -> None:
+    killers = Killers({})
+    one, two = mutants_of("m.py", "def f(a): return a > 1\ndef g(a): return a\ndef h(a): return a is None\n")[
+        ::3
+    ]
+    killers.learn(one, "FAILED tests/test_m.py::test_f[1 - 2] - assert 1 == 2")
+    killers.learn(two, "ERROR tests/test_m.py::test_h - KeyError")
+    killers.learn(two, "ERROR tests/test_m.py")
+    assert killers.of(one) == ["tests/test_m.py::test_f", "tests/test_m.py::test_h"]
+    assert killers.of(two) == ["tests/test_m.py::test_h", "tests/test_m.py::test_f"]
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """A copy of what tries tests, with tests of a small module."""
+    place = tmp_path_factory.mktemp("bench")
+    bench = Bench(place)
+    try:
+        (place / "tests/conftest.py").unlink()
+        (place / "test_small.py").write_text(
+            "import time\nfrom hfi_sim.base.counters import Drop\n"
+            "def test_one(): pass\n"
+            "def test_two(): assert 0\n"
+            "def test_loop():\n    while True: pass\n"
+            "def test_wait(): time.sleep(300)\n"
+        )
+        bench.tell(learn=["test_small.py"], modules=["hfi_sim.base.counters"])
+        bench.tell(module="hfi_sim.base.counters")
+        yield bench
+    finally:
+        bench.close()
+
+
+@pytest.mark.parametrize(
+    ("test", "wall_s", "result"),
+    [("one", 99, "SURVIVED"), ("two", 99, "killed"), ("loop", 99, "too long"), ("wait", 0, "too long")],
+)
+def test_trial_tells_tests_that_pass_from_those_that_fail_loop_or_hang(
+    bench: Bench, test: str, wall_s: float, result: str
+) -> None:
+    assert bench.try_tests([f"test_small.py::test_{test}"], 2.0, wall_s).result == result
+
+
+def test_trial_imports_the_module_as_it_is_then(bench: Bench) -> None:
+    module = bench.place / "hfi_sim/base/counters.py"
+    source = module.read_text()
+    module.write_text(source.replace("class Drop", "class Other"))
+    assert bench.try_tests(["test_small.py::test_one"], 9.0, 99.0).result == "killed"
+    module.write_text(source)
+    assert bench.try_tests(["test_small.py::test_one"], 9.0, 99.0).result == "SURVIVED"

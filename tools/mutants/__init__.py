@@ -1,0 +1,1 @@
+"""Mutants of the modules that decide: `python -m tools.mutants`."""
