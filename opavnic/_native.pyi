@@ -223,13 +223,11 @@ class FabricEngine:
 # native VNICs on such an engine, and the thread that drives both (native/tap)
 
 class MachineConnection:
-    """A connection to another machine, before a gate carries packets over it. Its methods block."""
+    """A connection to another machine, before a gate carries packets over it; its handshake blocks."""
 
     def __init__(self, fd: int, files: tuple[str, str, str, bool] | None = None) -> None: ...
     @property
     def certificate(self) -> bytes | None: ...
-    def read(self, count: int) -> bytes: ...
-    def write(self, data: bytes) -> None: ...
 
 class Gate:
     """The way of packets to other machines and from there."""

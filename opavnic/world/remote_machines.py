@@ -2,28 +2,79 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, UnixConnector
 
 from hfi_sim.nodes.cable import LinkDirection
+from opavnic.base.errors import OpavnicError
+from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.world.fabric_views import FabricView, Model
 
+log = logging.getLogger("opavnic.world")
 
-class RemoteCapture(Protocol):
+
+@dataclass(frozen=True, slots=True)
+class RemoteControl:
+    """The control API of another machine."""
+
+    machine: str
+    socket: Path
+    ahead_s: float
+    """Seconds by which its clock is ahead of this machine's."""
+
+
+class RemoteCapture:
     """A capture on another machine."""
 
-    @property
-    def where(self) -> str:
-        """The machine."""
+    def __init__(self, where: str, session: ClientSession, response: ClientResponse) -> None:
+        self.where = where
+        self._session = session
+        self._response = response
 
-    async def more(self) -> bytes | None:
-        """Wait for more of its pcapng file; return None at the end, and b"" where there is nothing yet."""
+    @classmethod
+    async def start(cls, control: RemoteControl, query: Mapping[str, str]) -> Self:
+        """Capture what begins on another machine. Raises OpavnicError: it refuses, or does not answer."""
+        session = ClientSession(
+            "http://lab", connector=UnixConnector(str(control.socket)), timeout=ClientTimeout(total=None)
+        )
+        asked = {**query, "here": "1", "ahead": str(control.ahead_s)}
+        try:
+            response = await session.get("/capture", params=asked)
+            if response.status != 200:
+                raise OpavnicError(str((await response.json())["error"]))
+        except (ClientError, OSError) as error:
+            await session.close()
+            raise OpavnicError(f"machine {control.machine}: {error}") from error
+        except BaseException:
+            await session.close()
+            raise
+        return cls(control.machine, session, response)
 
-    async def keep(self) -> None:
-        """Keep the program alive without reading; `more` will be called later."""
+    async def more(self) -> bytes:
+        """Wait for more of its pcapng file; return b"" at the end."""
+        try:
+            return await self._response.content.readany()
+        except (ClientError, OSError) as error:
+            log.warning("the capture on %s has ended: %s", self.where, error)
+            return b""
 
     async def end(self) -> None:
         """Capture no more; `more` returns what is left."""
+        number = int(self._response.headers[NUMBER_HEADER])
+        try:
+            async with self._session.post("/capture/end", json={"number": number}):
+                pass
+        except (ClientError, OSError) as error:
+            log.info("the capture on %s was not ended: %s", self.where, error)
+
+    async def close(self) -> None:
+        """Read no more."""
+        await self._session.close()
 
 
 class RemoteMachines(Protocol):
@@ -42,10 +93,5 @@ class RemoteMachines(Protocol):
         Raises:  HfiSimError: the query is wrong, or its machine does not answer.
         """
 
-    async def captures(
-        self, ways: Iterable[LinkDirection], query: Mapping[str, str]
-    ) -> tuple[list[RemoteCapture], dict[str, str]]:
-        """Capture on the machines where some directions begin.
-
-        Returns: captures, and why there is none on a machine that refuses.
-        """
+    def controls(self, ways: Iterable[LinkDirection]) -> list[RemoteControl]:
+        """Return the control APIs of the machines where some directions begin."""

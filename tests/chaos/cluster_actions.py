@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import socket
 import ssl
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from chaos.cluster_world import LATE, World
-from opavnic.cluster.protocol.frames import Greeting
+from opavnic.cluster.zenoh.sockets import TICKET_SIZE
 from opavnic_bench.base.turns import PeerError
 from opavnic_bench.cluster.machines import PORT
 
@@ -166,8 +164,7 @@ def wrong_certificates(world: World, rng: random.Random) -> None:
         machine = rng.choice(world.machines.names)
         port = rng.choice((PORT, _PACKET_PORT))
         folder = rng.choice((None, Path("other-ca/m2"), Path("ca") / LATE))
-        sender = rng.choice(("m2", "m3", LATE, "m1"))
-        _greet(world, rng, machine, port, folder, sender)
+        _knock(world, rng, machine, port, folder)
 
 
 def nonsense(world: World, rng: random.Random) -> None:
@@ -187,31 +184,26 @@ def _connected(world: World, machine: str, port: int) -> socket.socket:
     return world.as_stranger(lambda: socket.create_connection(address, _LIMIT_S))
 
 
-def _greet(
-    world: World, rng: random.Random, machine: str, port: int, folder: Path | None, sender: str
-) -> None:
-    """Shake hands and say to be a machine of the cluster. What follows is read until the other end hangs up."""
+def _knock(world: World, rng: random.Random, machine: str, port: int, folder: Path | None) -> None:
+    """Guess a ticket, and shake hands. What follows is read until the other end hangs up."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if folder is not None:
         here = world.machines.directory / folder
         context.load_cert_chain(here / "node.pem", here / "node.key")
-    links = tuple(rng.randrange(1 << 40) for _ in range(rng.randint(0, 4)))
-    said = Greeting(
-        rng.choice((1, 0x301)), sender, machine, rng.getrandbits(63), rng.getrandbits(63), "0" * 16, links
-    )
-    data = rng.choice((said.build(), struct.pack(">I", rng.getrandbits(32)), rng.randbytes(60)))
+    data = rng.choice((b"", b"GET /status HTTP/1.1\r\nHost: lab\r\n\r\n", rng.randbytes(60)))
     heard = b""
     world.figures.strangers += 1
     with contextlib.suppress(OSError):
         peer = _connected(world, machine, port)
         world.open_things.append(peer)
+        if port == _PACKET_PORT:
+            peer.sendall(rng.randbytes(TICKET_SIZE))
         with context.wrap_socket(peer) as secured:
             secured.sendall(data)
             heard = secured.recv(4096)
-    with contextlib.suppress(ValueError):
-        if port == _PACKET_PORT and isinstance(json.loads(heard[4:]), dict):
-            world.found(f"{machine} greets a stranger with {folder or 'no certificate'} as {sender}")
+    if port == _PACKET_PORT and heard:
+        world.found(f"{machine} talks to a stranger with {folder or 'no certificate'}")
     world.figures.strangers_refused += not heard
 
 

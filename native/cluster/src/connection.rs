@@ -145,20 +145,6 @@ impl Connection {
         }
     }
 
-    /// Read so many bytes, before the threads of the connection are started.
-    pub fn read_exactly(&self, count: usize) -> Result<Vec<u8>> {
-        let mut all = vec![0; count];
-        if self.session.is_none() {
-            (&self.socket).read_exact(&mut all)?;
-            return Ok(all);
-        }
-        let mut at = 0;
-        while at < count {
-            at += self.read(&mut all[at..], -1)?.unwrap_or(0);
-        }
-        Ok(all)
-    }
-
     /// End it: reads and writes fail from now on.
     pub fn close(&self) {
         let _ = self.socket.shutdown(Shutdown::Both);

@@ -45,17 +45,6 @@ impl MachineConnection {
     fn certificate<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.0.certificate().map(|der| PyBytes::new(py, &der))
     }
-
-    /// Read so many bytes. It blocks.
-    fn read<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let bytes = py.detach(|| self.0.read_exactly(count))?;
-        Ok(PyBytes::new(py, &bytes))
-    }
-
-    /// Write all bytes. It blocks.
-    fn write(&self, py: Python<'_>, data: &[u8]) -> PyResult<()> {
-        Ok(py.detach(|| self.0.write(&mut [std::io::IoSlice::new(data)]))?)
-    }
 }
 
 #[pyclass(frozen)]

@@ -111,11 +111,15 @@ def _enter(
     from opavnic.lab.hosts.enter import become, plain_command
 
     if journal.machine and host not in journal.hosts:
+        from hfi_sim.base.did_you_mean import unknown_name
         from opavnic.cli.labs.enter_remote import run_remotely
+        from opavnic.lab.file.errors import LabInputError
 
+        if (machine := journal.elsewhere.get(host)) is None:
+            raise LabInputError(unknown_name("host", host, [*journal.hosts, *journal.elsewhere]))
         if plain:
-            fail(f"--print: host {host} is on another machine: its plain command is one of that machine")
-        raise typer.Exit(run_remotely(directory.control_socket, host, command, umad))
+            fail(f"--print: host {host} is on {machine}: its plain command is one of that machine")
+        raise typer.Exit(run_remotely(directory.machine_socket(machine), host, command, umad))
     if plain:
         print_line(plain_command(journal, host, command))
         return

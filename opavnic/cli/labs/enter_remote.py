@@ -18,7 +18,7 @@ from typing import Any, Final
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cli.base.output import EXIT_FAILED, say
 from opavnic.lab.ownership.client import LabClient
-from opavnic.lab.run.programs_route import FRAME, Frame
+from opavnic.lab.run.programs import FRAME, NUMBER_HEADER, Frame
 
 _PIECE: Final = 64 << 10
 _ANSWER_S: Final = 60.0
@@ -36,22 +36,23 @@ def run_remotely(socket: Path, host: str, command: list[str], umad: bool | None)
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     terminal = {**_size(), "term": os.environ.get("TERM", "dumb")} if has_terminal else None
     body = {"host": host, "command": command, "umad": umad, "terminal": terminal}
-    number = client.post("/programs", body)["number"]
-    output = client.open(f"/programs/output?number={number}")
+    output = client.open("/programs", body)
+    number = int(output.headers[NUMBER_HEADER])
     with _raw() if has_terminal else contextlib.nullcontext():
         if has_terminal:
             signal.signal(signal.SIGWINCH, lambda *_: _told(client, {"number": number, **_size()}))
         threading.Thread(
             target=_give, args=(LabClient(socket, _INPUT_S), number), name="input", daemon=True
         ).start()
-        code, lost = _show(output)
-    if lost:
-        say(f"host {host}: {lost}")
+        code = _show(output)
+    if code is None:
+        say(f"host {host}: the connection to its machine has ended")
+        return EXIT_FAILED
     return code
 
 
-def _show(output: HTTPResponse) -> tuple[int, str]:
-    """Write the output of the program to stdout and stderr; return its exit code, and why contact to it was lost.
+def _show(output: HTTPResponse) -> int | None:
+    """Write the output of the program to stdout and stderr; return its exit code, or None if contact to it was lost.
 
     What of a frame has come before the stream broke off is not used: the first digit of an exit code is not the code.
     """
@@ -64,10 +65,8 @@ def _show(output: HTTPResponse) -> tuple[int, str]:
             case Frame.OUT | Frame.ERR:
                 _write(1 if kind == Frame.OUT else 2, data)
             case Frame.EXIT:
-                return int(data), ""
-            case Frame.LOST:
-                return EXIT_FAILED, data.decode(errors="replace")
-    return EXIT_FAILED, "the lab has ended"
+                return int(data)
+    return None
 
 
 def _exactly(output: HTTPResponse, size: int) -> bytes:

@@ -78,7 +78,7 @@ class Boundary:
         names = {peer: [cut.name for cut in cuts] for peer, cuts in self._of_peers.items()}
         self.connections = MachineConnections(transport, self._gate, names)
         self.connections.on_counted = self._note_lost
-        self._lives: dict[NodeName, int] = {}
+        self._epochs: dict[NodeName, int] = {}
         self._is_closed = False
         for cut in self.links.values():
             fabric.attached[f"{cut.link.directions[cut.leaving].name} network"] = cut.counters
@@ -96,18 +96,18 @@ class Boundary:
 
     # --- peers ---------------------------------------------------------------------------------------------
 
-    def set_peer(self, peer: NodeName, is_there: bool, life: int = 0, *, calls: bool = False) -> None:
+    def set_peer(self, peer: NodeName, is_there: bool, epoch: int = 0, *, connects: bool = False) -> None:
         """Bring the links to a machine up or down; the ports at their ends see a cable being plugged in or pulled.
 
-        Args:  life: of the peer; a new life restarts the counters that are shown. calls: whether this machine makes the
-               connection.
+        Args:  epoch: of the peer; another epoch restarts the counters that are shown. connects: whether this machine
+               makes the connection.
         """
         cuts = self._of_peers.get(peer, [])
         if is_there:
-            if cuts and self._lives.get(peer) != life:
-                self._lives[peer] = life
+            if cuts and self._epochs.get(peer) != epoch:
+                self._epochs[peer] = epoch
                 self._begin(peer)
-            self.connections.joined(peer, life, calls=calls)
+            self.connections.joined(peer, epoch, connects=connects)
         else:
             self.connections.gone(peer)
             for cut in cuts:

@@ -1,7 +1,7 @@
-"""The other machines as the control API of one machine sees them: views, changes of faults, captures.
+"""The other machines as the control API of one machine sees them: views, changes of faults, their own control APIs.
 
-Views that show no traffic are available to every machine. Captures are for the coordinator, unless the lab file trusts
-the members. The coordinator numbers faults: other machines ask it, and may change faults on their own nodes.
+Views that show no traffic are available to every machine. The coordinator numbers faults: other machines ask it, and
+may change faults on their own nodes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from hfi_sim.fabric.faults import FaultSpec, parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.machines.captures import ClusterCapture, ServedCaptures
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.state.fabric import LanesState
 from opavnic.world.fabric_views import FAULTS, LANES, VIEWS, FabricView, Model
 from opavnic.world.parts.fabric import remove_fault
-from opavnic.world.remote_machines import RemoteCapture
+from opavnic.world.remote_machines import RemoteControl
 from opavnic.world.world import World
 
 LOOK_S: Final = 5.0
@@ -36,7 +35,6 @@ class ClusterMachines:
     def __init__(self, machine: MachineDirectory) -> None:
         """Register the request handlers."""
         self._machine = machine
-        self.served = ServedCaptures(machine)
         machine.verbs |= {
             "look": self._say,
             "change-fault": self._asked_to_change,
@@ -211,23 +209,10 @@ class ClusterMachines:
                 faults.add(text, number=number)
         return {}
 
-    # --- captures ------------------------------------------------------------------------------------------
-
-    async def captures(
-        self, directions: Iterable[LinkDirection], query: Mapping[str, str]
-    ) -> tuple[list[RemoteCapture], dict[str, str]]:
-        """See RemoteMachines.captures."""
-        found: list[RemoteCapture] = []
-        refused: dict[str, str] = {}
-        for name in sorted({self._owner(direction) for direction in directions}):
-            if name not in self._machine.nodes:
-                refused[str(name)] = f"machine {name} is not present"
-                continue
-            body = {"query": dict(query), "ahead_s": self._machine.clocks.get(name, 0.0)}
-            try:
-                answer = await self._machine.transport.ask(name, "capture", body)
-            except AskError as error:
-                refused[str(name)] = str(error)
-            else:
-                found.append(ClusterCapture(self._machine.transport, name, "capture", int(answer["number"])))
-        return found, refused
+    def controls(self, ways: Iterable[LinkDirection]) -> list[RemoteControl]:
+        """See RemoteMachines.controls."""
+        directory, clocks = self._machine.share_here().directory, self._machine.clocks
+        names = sorted({self._owner(way) for way in ways} - {self._machine.transport.name})
+        return [
+            RemoteControl(str(name), directory.machine_socket(name), clocks.get(name, 0.0)) for name in names
+        ]

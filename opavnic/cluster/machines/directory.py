@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from hfi_sim.base.did_you_mean import unknown_name
-from opavnic.cluster.errors import ClusterError, ClusterInputError
+from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.zenoh.transport import ZenohTransport
@@ -62,11 +61,3 @@ class MachineDirectory:
                 f"{self.transport.name} accepts this from the coordinator only, not from {asker}: ask there, or write "
                 "`cluster: {trust_members: true}` in the lab file"
             )
-
-    def machine_with(self, host: str) -> NodeName:
-        """Return the machine of a host. Raises ClusterInputError if there is no such host."""
-        placed = {} if self.placement is None else self.placement.hosts
-        for name, hosts in placed.items():
-            if host in hosts:
-                return NodeName(name)
-        raise ClusterInputError(unknown_name("host", host, [h for hosts in placed.values() for h in hosts]))

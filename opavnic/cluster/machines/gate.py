@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.fabric.fabric import Fabric
-from opavnic.cluster.protocol.transport import CallStream, NodeName
-from opavnic.cluster.zenoh.calls import SocketCall
+from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.zenoh.sockets import PeerSocket
 from opavnic.datapath.selection import load_native
 
 if TYPE_CHECKING:
     from opavnic import _native
 
-T = TypeVar("T")
 MOST_BYTES: Final = 8 << 20
 """Bytes of one direction that may wait; packets beyond are dropped (net_overflow), except on links with
 credits, where the credits bound the backlog.
@@ -60,10 +60,10 @@ class Gate(Protocol):
     on_ended: Callable[[NodeName], None]
     """The connection to a machine has ended by itself."""
 
-    async def open(self, call: SocketCall) -> CallStream:
-        """Return the stream of a call, for `connect`. Raises OSError, EOFError."""
+    async def open(self, socket: PeerSocket) -> Any:
+        """Shake hands; return the connection, for `connect`. Raises OSError, ClusterError."""
 
-    def connect(self, peer: NodeName, stream: CallStream, reported: Sequence[int]) -> None:
+    def connect(self, peer: NodeName, connection: Any, reported: Sequence[int]) -> None:
         """Carry packets over a connection from now on. Args: reported: of each link, how many have arrived."""
 
     def disconnect(self, peer: NodeName) -> None:
@@ -82,49 +82,8 @@ class Gate(Protocol):
         """Return the counters of a direction."""
 
 
-_threads: Final = ThreadPoolExecutor(8, "meeting")
-"""Of their own: strangers that connect and say nothing keep no other work waiting."""
-
-
-async def _in_thread(call: Callable[..., T], *arguments: object) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_threads, call, *arguments)
-
-
-class NativeStream:
-    """A connection that a native gate can take over."""
-
-    def __init__(self, call: SocketCall, connection: _native.MachineConnection) -> None:
-        self._call = call
-        self.connection = connection
-
-    @classmethod
-    async def open(cls, call: SocketCall) -> NativeStream:
-        """Shake hands."""
-        native = load_native()
-        assert native is not None  # noqa: S101 - there is a native gate
-        return cls(call, await _in_thread(native.MachineConnection, call.socket.fileno(), call.files))
-
-    @property
-    def certificate(self) -> bytes | None:
-        """See CallStream."""
-        return self.connection.certificate
-
-    async def read(self, count: int) -> bytes:
-        """See CallStream."""
-        return await _in_thread(self.connection.read, count)
-
-    async def write(self, data: bytes) -> None:
-        """See CallStream."""
-        await _in_thread(self.connection.write, data)
-
-    def hand_over(self) -> _native.MachineConnection:
-        """Return the connection, which does without the socket here."""
-        self._call.socket.close()
-        return self.connection
-
-    def close(self) -> None:
-        """See CallStream."""
-        self._call.close()
+_threads: Final = ThreadPoolExecutor(8, "handshake")
+"""Of their own: handshakes that last keep no other work waiting."""
 
 
 class NativeGate:
@@ -144,17 +103,26 @@ class NativeGate:
         self._loop = loop
         self._numbers = {peer: number for number, peer in enumerate(peers)}
 
-    async def open(self, call: SocketCall) -> CallStream:
+    async def open(self, socket: PeerSocket) -> _native.MachineConnection:
         """See Gate."""
-        if not isinstance(call, SocketCall):
-            raise OSError("native threads need a socket")
-        return await NativeStream.open(call)
+        own = socket.socket.dup()
 
-    def connect(self, peer: NodeName, stream: CallStream, reported: Sequence[int]) -> None:
+        def shake_hands() -> _native.MachineConnection:
+            native = load_native()
+            assert native is not None  # noqa: S101 - there is a native gate
+            with closing(own):
+                connection: _native.MachineConnection = native.MachineConnection(own.fileno(), socket.files)
+                return connection
+
+        opened = await self._loop.run_in_executor(_threads, shake_hands)
+        socket.check(opened.certificate)
+        socket.socket.close()
+        return opened
+
+    def connect(self, peer: NodeName, connection: _native.MachineConnection, reported: Sequence[int]) -> None:
         """See Gate."""
-        assert isinstance(stream, NativeStream)  # noqa: S101 - `open` made it
         number = self._numbers[peer]
-        self._gate.connect(number, stream.hand_over(), reported)
+        self._gate.connect(number, connection, reported)
         self._loop.add_reader(self._gate.ended_fd(number), self._ended, peer)
 
     def _ended(self, peer: NodeName) -> None:

@@ -49,8 +49,8 @@ class Member(Machine):
         """Why the lab has ended."""
         self._follower: Follower | None = None
         self._coordinator = NodeName("")
-        self._obeyed_life = 0
-        """The life of the coordinator that gave this machine its share, or found it running the share."""
+        self._obeyed_epoch = 0
+        """The epoch of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
         self._task: asyncio.Task[None] | None = None
         self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
@@ -75,7 +75,7 @@ class Member(Machine):
             raise ClusterError(f"{self.transport.name} has another lab file than the coordinator")
         if self._digest and digest != self._digest:
             raise ClusterError(f"{self.transport.name} runs its share of another lab file: end it first")
-        self._coordinator, self._obeyed_life = asker, self.nodes[asker].life
+        self._coordinator, self._obeyed_epoch = asker, self.nodes[asker].epoch
         if self._digest:
             if self._follower is not None:
                 self._follower.forget()
@@ -101,7 +101,7 @@ class Member(Machine):
     def manager(self) -> NodeName | None:
         """The coordinator, once its process has given this machine its share, or has found it running the share."""
         name = self.coordinator
-        return name if name is not None and self.nodes[name].life == self._obeyed_life else None
+        return name if name is not None and self.nodes[name].epoch == self._obeyed_epoch else None
 
     def _attach(self, world: World) -> None:
         super()._attach(world)

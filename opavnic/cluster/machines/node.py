@@ -21,10 +21,10 @@ from hfi_sim.fabric.topology import Topology
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.machines.boundary import Boundary
 from opavnic.cluster.machines.cluster_machines import ClusterMachines
-from opavnic.cluster.machines.cluster_programs import ClusterPrograms
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.machines.load_meter import LoadMeter
 from opavnic.cluster.machines.part import make_boundary
+from opavnic.cluster.machines.tunnels import ControlTunnels
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.status import fold
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
@@ -78,9 +78,14 @@ class Machine(MachineDirectory):
         self._measuring: set[asyncio.Task[None]] = set()
         self.boundary: Boundary | None = None
         self._meter: LoadMeter | None = None
-        self.verbs |= {"ping": self._pong, "offer": self._offer, "status": self._say_status}
+        self.verbs |= {
+            "ping": self._pong,
+            "offer": self._offer,
+            "status": self._say_status,
+            "connect": self._connect,
+        }
         self.remote_machines = ClusterMachines(self)
-        self.remote_programs = ClusterPrograms(self)
+        self.tunnels = ControlTunnels(self)
         transport.on_node = self._node
         transport.serve = self._serve
 
@@ -91,6 +96,11 @@ class Machine(MachineDirectory):
         """Say what this machine can carry, and what it carries already."""
         placed = {} if self.placement is None else dict(self.placement.machine_of)
         return {"processors": len(os.sched_getaffinity(0)), "placed": placed}
+
+    async def _connect(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        if self.boundary is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        return self.boundary.connections.requested(asker, body)
 
     async def _serve(self, asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
         answer = self.verbs.get(verb)
@@ -108,7 +118,7 @@ class Machine(MachineDirectory):
     def _node(self, name: NodeName, state: NodeState) -> None:
         if state.presence is Presence.JOINED:
             before = self.nodes.get(name)
-            if before is not None and before.life != state.life:
+            if before is not None and before.epoch != state.epoch:
                 self._lost(name)
             self.nodes[name] = state
             self._came(name, state)
@@ -119,16 +129,16 @@ class Machine(MachineDirectory):
             self.progress(f"{name} was refused: {state.reason}")
 
     def _came(self, name: NodeName, state: NodeState) -> None:
-        log.info("machine %s has joined (life %#x)", name, state.life)
+        log.info("machine %s has joined (epoch %#x)", name, state.epoch)
         if self.boundary is not None:
             self._meet(name, state)
 
     def _meet(self, name: NodeName, state: NodeState) -> None:
-        """Carry packets to and from a machine. Of two machines the one that is not the coordinator calls."""
+        """Carry packets to and from a machine. Of two machines the one that is not the coordinator connects."""
         assert self.boundary is not None  # noqa: S101 - there is a share
         own = self.transport.name
-        calls = state.is_coordinator or (self.coordinator != own and own < name)
-        self.boundary.set_peer(name, True, state.life, calls=calls)
+        connects = state.is_coordinator or (self.coordinator != own and own < name)
+        self.boundary.set_peer(name, True, state.epoch, connects=connects)
         self._measure_soon(name)
 
     def _measure_soon(self, name: NodeName) -> None:
@@ -164,8 +174,7 @@ class Machine(MachineDirectory):
     def _lost(self, name: NodeName) -> None:
         log.warning("machine %s has left", name)
         self.clocks.pop(name, None)
-        self.remote_machines.served.lost(name)
-        self.remote_programs.lost(name)
+        self.tunnels.lost(name)
         if self.boundary is not None:
             self.boundary.set_peer(name, False)
 
@@ -183,6 +192,9 @@ class Machine(MachineDirectory):
         share = Share(
             machine=machine,
             hosts=frozenset(placement.hosts[machine]),
+            elsewhere={
+                host: name for name, hosts in placement.hosts.items() if name != machine for host in hosts
+            },
             remote_nodes=placement.remote_nodes(machine),
             manages=manages,
             attach=self._attach,
@@ -191,7 +203,6 @@ class Machine(MachineDirectory):
             status=self._status,
             fold=self._fold,
             remote_machines=self.remote_machines,
-            programs=self.remote_programs,
         )
         timer_resolution_s = 0.0 if netdev == "memory" else None
         self.lab = Lab(model, file=file, netdev=netdev, share=share, timer_resolution_s=timer_resolution_s)
@@ -206,8 +217,8 @@ class Machine(MachineDirectory):
         self._meter = LoadMeter(loop)
         world.cleanups.add("measures of this machine", self._meter.close)
         world.cleanups.add("measures of the network", self._end_measures)
-        world.cleanups.add("captures for other machines", self.remote_machines.served.close)
-        world.cleanups.add("programs for other machines", self.remote_programs.ended)
+        self.tunnels.open(self.placement.hosts)
+        world.cleanups.add("control APIs of other machines", self.tunnels.close)
 
     async def _end_measures(self) -> None:
         for task in tuple(self._measuring):

@@ -22,8 +22,8 @@ from opavnic.cluster.protocol.frames import (
     number_of,
     records_of,
 )
-from opavnic.cluster.protocol.transport import MANAGEMENT_SC, CallStream, NodeName
-from opavnic.cluster.zenoh.calls import SocketCall
+from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName
+from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
 
 TURN: Final = 64 << 10
 """Bytes of one link and service channel that go in a row while others wait."""
@@ -73,7 +73,7 @@ class _Peer:
 
     links: Sequence[tuple[DirectionId, DirectionId]]
     crossed: list[Crossed]
-    stream: CallStream | None = None
+    streams: Streams | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     ahead: list[bytes] = field(default_factory=list)
@@ -108,11 +108,11 @@ class PythonGate:
 
     # --- connections ---------------------------------------------------------------------------------------
 
-    async def open(self, call: SocketCall) -> CallStream:
+    async def open(self, socket: PeerSocket) -> Streams:
         """See Gate."""
-        return await call.stream()
+        return await socket.streams()
 
-    def connect(self, peer: NodeName, stream: CallStream, reported: Sequence[int]) -> None:
+    def connect(self, peer: NodeName, connection: Streams, reported: Sequence[int]) -> None:
         """See Gate."""
         self.disconnect(peer)
         one = self._peers[peer]
@@ -123,31 +123,30 @@ class PythonGate:
         one.full.clear()
         for leaves, _ in one.links:
             self._outgoing[leaves].paused.clear()
-        one.stream = stream
+        one.streams = connection
         one.wake.set()
-        work = (self._send(one, stream), self._receive(one, stream))
-        one.tasks = [self._loop.create_task(self._until_it_ends(peer, stream, part)) for part in work]
+        work = (self._send(one, connection[1]), self._receive(one, connection[0]))
+        one.tasks = [self._loop.create_task(self._until_it_ends(peer, connection, part)) for part in work]
 
     async def _until_it_ends(
-        self, peer: NodeName, stream: CallStream, part: Coroutine[None, None, None]
+        self, peer: NodeName, streams: Streams, part: Coroutine[None, None, None]
     ) -> None:
         try:
             await part
         except (OSError, EOFError, MessageError):
-            if self._peers[peer].stream is stream:
-                self._loop.call_soon(self._ended, peer, stream)
+            self._loop.call_soon(self._ended, peer, streams)
 
-    def _ended(self, peer: NodeName, stream: CallStream) -> None:
-        if self._peers[peer].stream is stream:
+    def _ended(self, peer: NodeName, streams: Streams) -> None:
+        if self._peers[peer].streams is streams:
             self.disconnect(peer)
             self.on_ended(peer)
 
     def disconnect(self, peer: NodeName) -> None:
         """See Gate."""
         one = self._peers[peer]
-        stream, one.stream = one.stream, None
-        if stream is not None:
-            stream.close()
+        streams, one.streams = one.streams, None
+        if streams is not None:
+            streams[1].transport.abort()
         for task in one.tasks:
             task.cancel()
         one.tasks.clear()
@@ -166,7 +165,7 @@ class PythonGate:
         end.lanes.setdefault(sc_of(departed.record), deque()).append((departed.record, departed.token))
         end.peer.wake.set()
 
-    async def _send(self, peer: _Peer, stream: CallStream) -> None:
+    async def _send(self, peer: _Peer, writer: asyncio.StreamWriter) -> None:
         """Send what waits: one turn of each link and service channel after the other, management first."""
         while True:
             await peer.wake.wait()
@@ -180,12 +179,14 @@ class PythonGate:
                     parts += build_packets(end.number, [record for record, _ in taken])
                     tokens += [token for _, token in taken if token is not None]
                 try:
-                    await stream.write(b"".join(parts))
+                    writer.write(b"".join(parts))
+                    await writer.drain()
                 finally:
                     self._release(tokens)
             if peer.ahead:
                 ahead, peer.ahead = peer.ahead, []
-                await stream.write(b"".join(ahead))
+                writer.write(b"".join(ahead))
+                await writer.drain()
 
     def _waiting(self, peer: _Peer) -> list[tuple[_Outgoing, int]]:
         ends = (self._outgoing[leaves] for leaves, _ in peer.links)
@@ -201,10 +202,10 @@ class PythonGate:
 
     # --- what arrives --------------------------------------------------------------------------------------
 
-    async def _receive(self, peer: _Peer, stream: CallStream) -> None:
+    async def _receive(self, peer: _Peer, reader: asyncio.StreamReader) -> None:
         while True:
-            head = Head.parse(await stream.read(HEAD_SIZE))
-            body = await stream.read(head.body) if head.body else b""
+            head = Head.parse(await reader.readexactly(HEAD_SIZE))
+            body = await reader.readexactly(head.body) if head.body else b""
             if head.link >= len(peer.links):
                 raise MessageError("link", f"{head.link} of {len(peer.links)}")
             leaves, arrives = peer.links[head.link]

@@ -1,6 +1,6 @@
-"""What the machines at the ends of a connection tell each other: first who they are, then frames.
+"""The frames of a connection between two machines.
 
-Each sends one `Greeting`. Then come frames in both directions, each with a head and `count` times `size` bytes:
+They pass in both directions, each with a head and `count` times `size` bytes:
 
     PACKETS    packets of one link, service channel, length and tag (`hfi_sim.engine.events.outputs`), in order
     RECEIVED   how many packets of a link have arrived since the sender's process began
@@ -12,19 +12,17 @@ native/engine/src/crossing.rs and native/cluster build and parse the same frames
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from hfi_sim.engine.events.outputs import TAG_SIZE
 from hfi_sim.wire.header import structure
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.errors import MessageError
 
-PROTOCOL: Final = 5
+PROTOCOL: Final = 6
 """Version of frames, keys and requests between nodes; a node with another version is refused."""
 MAX_PACKETS: Final = 1 << 12
 """Packets of a frame, at most."""
@@ -32,14 +30,10 @@ MAX_PACKET: Final = 2047 * 8
 """Bytes of a packet, at most: its length field counts 11 bits of quad words."""
 MAX_BODY: Final = 1 << 17
 """Bytes behind the head of a frame, at most."""
-MAX_GREETING: Final = 1 << 20
 _form = partial(structure, order="big", module=__name__, within="frame")
 _HEAD: Final = _form("head", "u8 kind, sc; u16 count; u32 link; u16 size, tag")
 HEAD_SIZE: Final = _HEAD.size
 _NUMBER: Final = _form("number", "u64 number")
-_LENGTH: Final = _form("length of a greeting", "u32 length")
-LENGTH_SIZE: Final = _LENGTH.size
-"""Bytes of the length of a `Greeting`, which precedes it."""
 
 
 class FrameType(IntEnum):
@@ -123,48 +117,3 @@ def number_of(body: bytes) -> int:
     """Return the number in such a frame."""
     (number,) = _NUMBER.codec.unpack(body)
     return int(number)
-
-
-def length_of(data: bytes) -> int:
-    """Return the length of the greeting that follows. Raises MessageError: none is that long."""
-    (length,) = _LENGTH.codec.unpack(data)
-    if length > MAX_GREETING:
-        raise MessageError("greeting", f"{length} bytes; at most {MAX_GREETING}")
-    return int(length)
-
-
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """What a machine says first over a connection."""
-
-    fabric: int
-    sender: str
-    receiver: str
-    sender_life: int
-    receiver_life: int
-    links: str
-    """A digest of the names of the links between the two machines, which both number alike."""
-    received: tuple[int, ...]
-    """Of each link, how many packets have arrived since the receiver's process began."""
-
-    def build(self) -> bytes:
-        """Return its bytes, with their length before them."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        data = json.dumps({"protocol": PROTOCOL, **fields}).encode()
-        return _LENGTH.codec.pack(len(data)) + data
-
-    @classmethod
-    def parse(cls, data: bytes) -> Greeting:
-        """Read what follows the length. Raises MessageError: it is malformed, or of another version."""
-        try:
-            said: dict[str, Any] = json.loads(data)
-            if said.pop("protocol") != PROTOCOL:
-                raise MessageError("version", f"this is version {PROTOCOL}")
-            received = tuple(map(int, said.pop("received")))
-            fabric, sender_life, receiver_life = (
-                int(said.pop(name)) for name in ("fabric", "sender_life", "receiver_life")
-            )
-            sender, receiver, links = (str(said.pop(name)) for name in ("sender", "receiver", "links"))
-            return cls(fabric, sender, receiver, sender_life, receiver_life, links, received)
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            raise MessageError("greeting", f"{type(error).__name__}: {error}") from None

@@ -4,9 +4,9 @@ A node announces itself by a liveliness token. A token has no payload, so its ke
 know, and they learn all of it at once. Each node judges the others by what it knows itself; there is no vote.
 
 A node that has joined has precedence: of two nodes with the same name, and of two coordinators, the later one is
-refused. Of nodes first seen at the same moment, as by a node that joins, the one with the lower life stays, so that all
-joining nodes decide alike. Only a coordinator with another lab file has precedence over members that came before it.
-A refused node keeps announcing itself, and is judged anew whenever a node that had joined is gone.
+refused. Of nodes first seen at the same moment, as by a node that joins, the one with the lower epoch stays, so that
+all joining nodes decide alike. Only a coordinator with another lab file has precedence over members that came before
+it. A refused node keeps announcing itself, and is judged anew whenever a node that had joined is gone.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 class Liveness:
     """The tokens that are present, and the links of their sessions.
 
-    A node uses its life as the id of its session, which connects the two. For a session with another id no link is
+    A node uses its epoch as the id of its session, which connects the two. For a session with another id no link is
     known, and its token alone counts.
     """
 
     def __init__(self) -> None:
         self._tokens: dict[int, set[Hello]] = {}
-        """Tokens by life."""
+        """Tokens by epoch."""
         self._links: dict[int, set[str]] = {}
         """Links by the id of the session at their other end."""
         self._cut: set[int] = set()
-        """Lives whose tokens are still present but whose last link is gone."""
+        """Epochs whose tokens are still present but whose last link is gone."""
 
     def announced(self, hello: Hello) -> bool:
         """Note a token; return whether its node is alive."""
-        self._tokens.setdefault(hello.life, set()).add(hello)
-        return hello.life not in self._cut
+        self._tokens.setdefault(hello.epoch, set()).add(hello)
+        return hello.epoch not in self._cut
 
     def withdrawn(self, hello: Hello) -> None:
         """Note that a token is gone, and drop the links of its session if it was the last token of it."""
-        tokens = self._tokens.get(hello.life, set())
+        tokens = self._tokens.get(hello.epoch, set())
         tokens.discard(hello)
         if not tokens:
-            self._tokens.pop(hello.life, None)
-            self._links.pop(hello.life, None)
-            self._cut.discard(hello.life)
+            self._tokens.pop(hello.epoch, None)
+            self._links.pop(hello.epoch, None)
+            self._cut.discard(hello.epoch)
 
     def linked(self, session: int, link: str) -> list[Hello]:
         """Note a new link; return the nodes that are alive again because of it."""
@@ -88,7 +88,7 @@ RESERVED_S: Final = 5.0
 """How long the coordinator reserves a name for a node that it has admitted and does not see yet."""
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _DIGEST: Final = re.compile(r"-|[0-9a-f]{8,64}")
-_MAX_LIFE: Final = (1 << 64) - 1
+_MAX_EPOCH: Final = (1 << 64) - 1
 _MAX_FABRIC: Final = (1 << 32) - 1
 
 
@@ -116,15 +116,15 @@ class Hello:
     name: NodeName
     role: MachineRole
     fabric: int
-    life: int
+    epoch: int
     """Drawn at each start."""
     digest: str = NO_DIGEST
     """Of its lab file: hexadecimal, or NO_DIGEST."""
     protocol: int = PROTOCOL
 
     def chunks(self) -> str:
-        """Return it as the end of a token's key: name/role/protocol/life/digest."""
-        return f"{self.name}/{self.role}/{self.protocol}/{self.life:x}/{self.digest}"
+        """Return it as the end of a token's key: name/role/protocol/epoch/digest."""
+        return f"{self.name}/{self.role}/{self.protocol}/{self.epoch:x}/{self.digest}"
 
     @classmethod
     def parse(cls, fabric: str, chunks: str) -> Hello:
@@ -142,11 +142,11 @@ class Hello:
         if protocol != PROTOCOL:  # the format of later fields in another version is unknown
             return cls(name, MachineRole.MEMBER, number, 0, protocol=protocol)
         if len(parts) != 5 or parts[1] not in list(MachineRole) or not _DIGEST.fullmatch(parts[4]):
-            raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/life/digest')
-        life = _hex(parts[3], _MAX_LIFE, "life")
-        if life == 0:
-            raise MessageError("life", "0 is not a life")
-        return cls(name, MachineRole(parts[1]), number, life, parts[4], protocol)
+            raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/epoch/digest')
+        epoch = _hex(parts[3], _MAX_EPOCH, "epoch")
+        if epoch == 0:
+            raise MessageError("epoch", "0 is no epoch")
+        return cls(name, MachineRole(parts[1]), number, epoch, parts[4], protocol)
 
 
 def _hex(text: str, most: int, field: str) -> int:
@@ -188,7 +188,7 @@ class ClusterMembership:
         self._seen: dict[Hello, NodeState] = {}
         """The nodes that announce themselves, without this one."""
         self._reserved: dict[NodeName, tuple[int, float]] = {}
-        """Admitted names: the life that each is reserved for, and until when."""
+        """Admitted names: the epoch that each is reserved for, and until when."""
 
     @property
     def coordinator(self) -> Hello | None:
@@ -215,7 +215,7 @@ class ClusterMembership:
     def appeared(self, hellos: list[Hello]) -> list[NodeEvent]:
         """Handle nodes that announce themselves at one moment."""
         events: list[NodeEvent] = []
-        for hello in sorted(hellos, key=lambda one: (one.role is not MachineRole.COORDINATOR, one.life)):
+        for hello in sorted(hellos, key=lambda one: (one.role is not MachineRole.COORDINATOR, one.epoch)):
             if hello != self.own and hello not in self._seen:
                 events += self._judge(hello)
         return events
@@ -226,14 +226,14 @@ class ClusterMembership:
         Members see only the nodes that they have a connection to; the coordinator sees all, and admits the first of two
         that ask at the same time. An admitted name is reserved until the node's token appears.
         """
-        life, until = self._reserved.get(hello.name, (hello.life, 0.0))
-        if life != hello.life and now < until:
+        epoch, until = self._reserved.get(hello.name, (hello.epoch, 0.0))
+        if epoch != hello.epoch and now < until:
             return _taken(hello.name)
         if hello not in self._that(Presence.JOINED):
             reason = self._objection(hello)
             if reason is not None:
                 return reason
-        self._reserved[hello.name] = hello.life, now + RESERVED_S
+        self._reserved[hello.name] = hello.epoch, now + RESERVED_S
         return None
 
     def vanished(self, hello: Hello) -> list[NodeEvent]:
@@ -253,10 +253,10 @@ class ClusterMembership:
         """Return the reason why this node, about to join, may not be part of the fabric now, or None.
 
         Args:    is_announced: other nodes may have seen it; then of two that join at once the one with the lower
-                 life stays.
+                 epoch stays.
         """
         for other in (*self._that(Presence.JOINED), *self._that(Presence.REFUSED)):
-            if is_announced and other.life > self.own.life:
+            if is_announced and other.epoch > self.own.epoch:
                 continue
             if other.name == self.own.name:
                 return _taken(other.name)
@@ -277,14 +277,14 @@ class ClusterMembership:
         joined = self._enter(hello, MembershipEvent.ADMISSION)
         for other in self._that(Presence.JOINED) if hello.role is MachineRole.COORDINATOR else ():
             if not _same_file(other, hello):
-                yield NodeEvent(other.name, NodeState(Presence.GONE, life=other.life))
+                yield NodeEvent(other.name, NodeState(Presence.GONE, epoch=other.epoch))
                 yield self._enter(other, MembershipEvent.OBJECTION, _other_file(other, hello))
         yield joined
 
     def _enter(self, hello: Hello, verdict: MembershipEvent, reason: str = "") -> NodeEvent:
         before = self._seen.pop(hello, NodeState(Presence.GONE)).presence
         presence = MEMBERSHIP.after(before, verdict)
-        state = NodeState(presence, reason, hello.role is MachineRole.COORDINATOR, hello.life)
+        state = NodeState(presence, reason, hello.role is MachineRole.COORDINATOR, hello.epoch)
         if presence is not Presence.GONE:
             self._seen[hello] = state
         return NodeEvent(hello.name, state)

@@ -2,7 +2,7 @@
 
 Keys, below `opavnic/FABRIC` (hexadecimal):
 
-    live/NAME/ROLE/PROTOCOL/LIFE/DIGEST   liveliness token of a node
+    live/NAME/ROLE/PROTOCOL/EPOCH/DIGEST   liveliness token of a node
     ask/FROM/TO/VERB                      requests
 
 FROM is always the node that puts or asks, so that access control can restrict each certificate to its own keys.
@@ -139,10 +139,10 @@ def check(plan: SessionPlan) -> None:
             )
 
 
-def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, Any]:
+def config(plan: SessionPlan, fabric: int | None, epoch: int = 0) -> dict[str, Any]:
     """Return the configuration as JSON data.
 
-    Args:    fabric: None: any, until the coordinator has named it. life: the session's id, by which others match
+    Args:    fabric: None: any, until the coordinator has named it. epoch: the session's id, by which others match
              links to nodes; 0: any.
     """
     tx = {
@@ -170,8 +170,8 @@ def config(plan: SessionPlan, fabric: int | None, life: int = 0) -> dict[str, An
         "adminspace": {"enabled": False},
         "transport": {"link": link, "shared_memory": {"enabled": False}},
     }
-    if life:
-        wanted["id"] = f"{life:x}"
+    if epoch:
+        wanted["id"] = f"{epoch:x}"
     if plan.credentials is not None:
         own = plan.credentials
         link["protocols"] = ["tls"]
@@ -214,7 +214,7 @@ def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
     """Yield what a member may send: requests and tokens under its name, and replies."""
     yield _rule(f"{name}-asks", "ingress", ("query",), f"{root}/ask/{name}/**")
     yield _rule(f"{name}-answers", "ingress", ("reply", "declare_queryable"), f"{root}/ask/*/{name}/**")
-    yield _rule(f"{name}-lives", "ingress", ("liveliness_token",), f"{root}/live/{name}/**")
+    yield _rule(f"{name}-is-there", "ingress", ("liveliness_token",), f"{root}/live/{name}/**")
     yield _rule(
         f"{name}-watches",
         "ingress",

@@ -75,7 +75,7 @@ def _is_wildcard(host: str) -> bool:
 # -----------------------------------------------------------------------------------------------------------
 
 
-def open_session(plan: SessionPlan, fabric: int | None, life: int = 0) -> zenoh.Session:
+def open_session(plan: SessionPlan, fabric: int | None, epoch: int = 0) -> zenoh.Session:
     """Open the session of a plan, for all fabrics if `fabric` is None; see `config`.
 
     Raises:  ClusterError: Zenoh is not installed. ClusterInputError: the session cannot listen.
@@ -85,7 +85,7 @@ def open_session(plan: SessionPlan, fabric: int | None, life: int = 0) -> zenoh.
     except ImportError:
         raise ClusterError(f"a fabric over several machines needs Zenoh: {advice('cluster')}") from None
     try:
-        return zenoh.open(zenoh.Config.from_json5(to_json5(config(plan, fabric, life))))
+        return zenoh.open(zenoh.Config.from_json5(to_json5(config(plan, fabric, epoch))))
     except zenoh.ZError as error:
         # connections to others are made in the background, so this is a failure to listen
         where = f"cannot listen on {', '.join(map(str, plan.listen))}: " if plan.listen else ""

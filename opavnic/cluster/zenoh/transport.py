@@ -35,8 +35,8 @@ from opavnic.cluster.protocol.zenoh_config import (
     check,
     with_listen,
 )
-from opavnic.cluster.zenoh.calls import Calls, SocketCall
 from opavnic.cluster.zenoh.session import open_session, reachable, say_of, with_port
+from opavnic.cluster.zenoh.sockets import PeerListener, PeerSocket
 
 if TYPE_CHECKING:
     import zenoh
@@ -87,10 +87,8 @@ class ZenohTransport:
         """(requester, verb, body) -> reply. An OpavnicError it raises reaches the requester as AskError."""
         self._plan, self._role, self._digest = plan, role, digest
         self._fabric = fabric
-        self._life = secrets.randbits(63) | 1
-        self.on_call: Callable[[SocketCall], None] = lambda call: call.close()
-        """A node has called this one; which one is said over the connection."""
-        self._calls = Calls(plan.credentials, lambda call: self.on_call(call))
+        self._epoch = secrets.randbits(63) | 1
+        self._listener = PeerListener(plan.credentials)
         self._refused: Counter[str] = Counter()
         self._membership = self._see_nobody()
         self._sight = Liveness()
@@ -119,9 +117,9 @@ class ZenohTransport:
         return self._fabric
 
     @property
-    def life(self) -> int:
+    def epoch(self) -> int:
         """The number that this process has drawn; see NodeState."""
-        return self._life
+        return self._epoch
 
     @property
     def membership(self) -> ClusterMembership:
@@ -137,9 +135,9 @@ class ZenohTransport:
         self._loop = asyncio.get_running_loop()
         if self._plan.join:
             await self._ask_in_the_lobby()
-        self._session = await asyncio.to_thread(open_session, self._plan, self._fabric, self._life)
+        self._session = await asyncio.to_thread(open_session, self._plan, self._fabric, self._epoch)
         try:
-            self._calls.listen(self._plan.listen)
+            self._listener.listen(self._plan.listen)
             if self._plan.join:
                 await self._find_coordinator(self._loop.time() + self._plan.join_timeout_s)
             else:
@@ -163,27 +161,29 @@ class ZenohTransport:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._calls.close()
+        self._listener.close()
         self._declared.clear()
         await asyncio.to_thread(session.close)
 
-    async def call(self, node: NodeName) -> SocketCall:
-        """Connect to a node. Raises AskError or OSError: it cannot be reached."""
-        answer = await self.ask(node, WHERE, {})
-        hosts, port = answer.get("hosts"), answer.get("port")
-        known = [str(host) for host in hosts[:MAX_ADDRESSES]] if isinstance(hosts, list) else []
-        return await self._calls.call(known, port if isinstance(port, int) and 0 < port < 65536 else 0)
-
-    def _where(self) -> dict[str, Any]:
-        """Return where other nodes connect to this one: on the addresses that Zenoh's links have."""
-        assert self._session is not None  # noqa: S101 - it has been asked
-        listen = [Address("tcp", _in_address(host), self._calls.port) for host in self._calls.hosts]
-        sources = [link.src for link in self._session.info.links()]
+    def expect(self, node: NodeName, accepted: Callable[[PeerSocket], None]) -> dict[str, Any]:
+        """Expect a connection of a node; return what it needs for `connect`."""
+        listen = [Address("tcp", _in_address(host), 0) for host in self._listener.hosts]
         return {
-            "hosts": [address.host.strip("[]") for address in reachable(listen, sources)],
-            "port": self._calls.port,
-            "addresses": [str(address) for address in reachable(self._plan.listen, sources)],
+            "hosts": [address.host.strip("[]") for address in self._reachable(listen)],
+            "port": self._listener.port,
+            "ticket": self._listener.expect(node, accepted),
         }
+
+    async def connect(self, node: NodeName, expected: Mapping[str, Any]) -> PeerSocket:
+        """Connect to a node. Args: expected: from its `expect`. Raises ClusterError, OSError: it cannot be reached."""
+        match expected:
+            case {"hosts": [*hosts], "port": int(port), "ticket": str(ticket)} if 0 < port < 65536:
+                return await self._listener.connect(node, list(map(str, hosts[:MAX_ADDRESSES])), port, ticket)
+        raise ClusterError(f"node {node} does not say where to connect to")
+
+    def _reachable(self, listen: Sequence[Address]) -> list[Address]:
+        assert self._session is not None  # noqa: S101 - it has been asked
+        return reachable(listen, [link.src for link in self._session.info.links()])
 
     def counters(self) -> Mapping[str, int]:
         """Return the number of refused messages, by reason."""
@@ -239,7 +239,7 @@ class ZenohTransport:
 
     def _see_nobody(self) -> ClusterMembership:
         credentials = self._plan.credentials
-        own = Hello(self.name, self._role, self._fabric or 0, self._life, self._digest)
+        own = Hello(self.name, self._role, self._fabric or 0, self._epoch, self._digest)
         return ClusterMembership(own, credentials.coordinators if credentials is not None else ())
 
     async def _ask_in_the_lobby(self) -> None:
@@ -297,9 +297,7 @@ class ZenohTransport:
         """Return None if the coordinator admits this node, the reason if it refuses, or "" if it does not
         answer yet.
         """
-        assert self._session is not None  # noqa: S101 - in the lobby
-        sources = [link.src for link in self._session.info.links()]
-        own = [str(address) for address in reachable(self._plan.listen, sources)]
+        own = list(map(str, self._reachable(self._plan.listen)))
         try:
             answer = await self.ask(
                 coordinator, JOIN, {"hello": self._membership.own.chunks(), "addresses": own}, timeout_s=2.0
@@ -372,7 +370,7 @@ class ZenohTransport:
         if fabrics:
             self._fabric = fabrics[0]
             return
-        other = next((one for one in seen if one.life == 0), None)
+        other = next((one for one in seen if one.epoch == 0), None)
         if other is not None:  # of another version, where only the name and the version are known
             self._membership.appeared([other])
             raise JoinRefusedError(self._membership.refused()[other.name])
@@ -529,7 +527,7 @@ class ZenohTransport:
         elif asker not in self._membership.nodes():
             self._refuse_question(query, f"node {asker} is not part of this fabric")
         elif verb == WHERE:
-            self._reply(query, self._where())
+            self._reply(query, {"addresses": list(map(str, self._reachable(self._plan.listen)))})
         elif verb == PEERS:
             present = self._membership.nodes()
             self._reply(query, {name: known for name, known in self._addresses.items() if name in present})
@@ -581,7 +579,7 @@ def _addresses(texts: object, most: int) -> list[Address]:
 
 
 def _joined(hello: Hello) -> NodeState:
-    return NodeState(Presence.JOINED, is_coordinator=hello.role is MachineRole.COORDINATOR, life=hello.life)
+    return NodeState(Presence.JOINED, is_coordinator=hello.role is MachineRole.COORDINATOR, epoch=hello.epoch)
 
 
 def _settle(future: asyncio.Future[tuple[bool, bytes]], is_good: bool, data: bytes) -> None:

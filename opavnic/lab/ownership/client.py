@@ -211,9 +211,12 @@ class LabClient:
         for line in self.open(path):
             yield line.decode(errors="replace").rstrip("\n")
 
-    def open(self, path: str) -> http.client.HTTPResponse:
-        """Return the content at `path` as a stream of bytes; the limits apply to the first. Raises as `get`."""
-        sock, response = self._ask("GET", path, None)
+    def open(self, path: str, body: object = None) -> http.client.HTTPResponse:
+        """Return the content at `path` as a stream of bytes; the limits apply to the first. Raises as `get`.
+
+        Args:    body: sent there, with POST.
+        """
+        sock, response = self._ask("GET" if body is None else "POST", path, body)
         if response.status >= http.HTTPStatus.BAD_REQUEST:
             raise self._refusal(response, json.loads(response.read()))
         sock.patience = None

@@ -17,6 +17,7 @@ _PLAIN: Final[dict[str, type | tuple[type, ...]]] = {
     "str": str,
     "int": int,
     "bool": bool,
+    "dict[str, str]": dict,
     "str | None": (str, type(None)),
 }
 

@@ -121,6 +121,8 @@ class Journal:
     file: str = ""
     machine: str = ""
     """The name of this machine in a cluster; empty: the lab is on this machine alone."""
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    """The hosts on other machines of the cluster, each with its machine."""
     private: bool = False
     """The lab runs in user, mount and network namespaces of its own."""
     namespaces: list[NamespaceEntry] = field(default_factory=list)
@@ -200,6 +202,10 @@ class LabDir:
         self.host_names = path / NAMES_DIR
         self.parts = path / PARTS_DIR
         self._lock: int | None = None
+
+    def machine_socket(self, machine: str) -> Path:
+        """Return the socket of the control API of another machine of the cluster."""
+        return self.parts / f"machine-{machine}.sock"
 
     def acquire(self) -> None:
         """Create the directory and lock it.

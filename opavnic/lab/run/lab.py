@@ -39,7 +39,7 @@ from opavnic.lab.ownership.cleanup import take_over
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 from opavnic.lab.run.neighbour_limits import limits_of_size
-from opavnic.lab.run.programs_route import ProgramRoutes
+from opavnic.lab.run.programs import ProgramRoutes
 from opavnic.lab.run.readiness import Pace, Readiness
 from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_state, vnic_state
@@ -109,7 +109,8 @@ class Lab:
         self._journal = Journal(
             model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private=private
         )
-        self._journal.machine = "" if share is None else share.machine
+        if share is not None:
+            self._journal.machine, self._journal.elsewhere = share.machine, dict(share.elsewhere)
         self._cleanups = Cleanups()
         self.machine = LabHosts(
             model,
@@ -347,12 +348,11 @@ class Lab:
         own = self.parts.own
         remote = None if self.share is None else self.share.remote_machines
         if self.share is not None:
-            own["programs on other machines"] = ProgramRoutes(self.share.programs)
+            own["programs of other machines"] = programs = ProgramRoutes(self.model.name, self.host)
+            self._cleanups.add("programs of other machines", programs.close, patience_s=None)
         positions = self.model.fabric.positions
-        own |= {
-            "fabric": FabricRoutes(world, self.model.name, remote, positions),
-            "capture": Captures(world, remote),
-        }
+        own["fabric"] = FabricRoutes(world, self.model.name, remote, positions)
+        own["capture"] = Captures(world, remote)
         if world.managed_by == "external":
             pkeys = {vesw.name: vesw.pkey for vesw in self.model.vesws}
             await self.parts.start_own("fabric manager", fabric_management(world, pkeys))

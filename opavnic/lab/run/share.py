@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from opavnic.lab.run.programs_route import RemotePrograms
 from opavnic.state.lab import ClusterStatus, LabState
 from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
@@ -19,6 +18,8 @@ class Share:
     """The name of this machine in the cluster."""
     hosts: frozenset[str]
     """The hosts that are here."""
+    elsewhere: Mapping[str, str]
+    """The hosts on other machines, each with its machine."""
     remote_nodes: frozenset[str]
     """The nodes of the fabric, HFIs and switches, that other machines carry."""
     manages: bool
@@ -35,5 +36,3 @@ class Share:
     """Makes the state of this machine that of the whole lab."""
     remote_machines: RemoteMachines
     """The other machines, as the parts of the lab ask them."""
-    programs: RemotePrograms
-    """Programs on hosts of other machines."""

@@ -1,9 +1,9 @@
 """Captures on the control API of a lab: pcapng files that grow while packets pass.
 
 GET  /capture       on=PLACE (default *); snap=BYTES of a packet; count=N ends it after this many packets; once=1
-                    captures a packet only where it enters the fabric; buffer=SIZE that may wait for the reader; and
-                    matches as in a fault (l4=mad, vesw=2, ...). The header Capture-Number of the answer is the number
-                    of the capture.
+                    captures a packet only where it enters the fabric; buffer=SIZE that may wait for the reader; here=1
+                    only what begins on this machine; and matches as in a fault (l4=mad, vesw=2, ...). The header
+                    Capture-Number of the answer is the number of the capture.
 POST /capture/end   {"number": 3}: capture no more; the other answer ends with what was kept and with statistics
 
 The fabric does not wait for the reader: packets for which there is no room are missed, and counted in interface
@@ -115,8 +115,6 @@ class JoinedCapture:
 _HERE: Final = ""
 _PIECES: Final = 4
 """Pieces of a file that may wait for the reader; beyond it, each machine keeps its own or misses it."""
-_KEEP_S: Final = 5.0
-"""How often the other machines hear that a reader has no room, and has not left."""
 
 Pieces = asyncio.Queue[tuple[str, bytes | None]]
 
@@ -189,27 +187,15 @@ async def _pump_here(capture: Capture, pieces: Pieces, over: asyncio.Event) -> N
 
 async def _pump_there(one: RemoteCapture, pieces: Pieces, over: asyncio.Event) -> None:
     """Fetch the file of another machine until its end; a machine that goes ends its own."""
-    is_told = False
-    while True:
-        if over.is_set() and not is_told:
-            is_told = True
-            await one.end()
-        piece = await one.more()
-        if piece is None:
-            break
-        if piece:
-            await _put_there(one, pieces, piece)
+
+    async def end() -> None:
+        await over.wait()
+        await one.end()
+
+    async with _running(end()):
+        while piece := await one.more():
+            await pieces.put((one.where, piece))
     await pieces.put((one.where, None))
-
-
-async def _put_there(one: RemoteCapture, pieces: Pieces, piece: bytes) -> None:
-    """Wait for room for a piece, and have its machine wait too."""
-    waiting = asyncio.ensure_future(pieces.put((one.where, piece)))
-    try:
-        while not (await asyncio.wait({waiting}, timeout=_KEEP_S))[0]:
-            await one.keep()
-    finally:
-        waiting.cancel()
 
 
 # -----------------------------------------------------------------------------------------------------------
@@ -243,6 +229,8 @@ class Captures(RunningPart):
             "count": "end after so many packets",
             "once": "flag: capture packets only where they enter the fabric",
             "buffer": "bytes that may wait for the reader",
+            "here": "flag: capture only what begins on this machine of a cluster",
+            "ahead": "number: seconds by which the clock of this machine is ahead of that of the times",
             "l4": "and every other match of a fault: vesw, attr, method, lid, slid, dlid, sc, direction",
         },
         open=True,
@@ -253,10 +241,10 @@ class Captures(RunningPart):
                 f"{MAX_FOLLOWERS} captures are running, the most a lab allows; end one of them"
             )
         asked, ending = AskedCapture.parse(request.query), asyncio.Event()
-        there, refused = await self._there(asked, request.query)
+        there, refused = ([], {}) if asked.here else await self._there(asked, request.query)
         async with contextlib.AsyncExitStack() as ends:
             for one in there:
-                ends.push_async_callback(one.end)
+                ends.push_async_callback(one.close)
             capture = None if there and not asked.begins_here(self._world) else asked.start(self._world)
             return await self._send(request, asked, capture, there, refused, ending)
 
@@ -297,10 +285,14 @@ class Captures(RunningPart):
     ) -> tuple[list[RemoteCapture], dict[str, str]]:
         """Capture on the machines that carry the rest of what was asked for."""
         ways = [way for way in asked.ways(self._world) if not begins_here(way)]
-        if self._remote is None or not ways:
-            return [], {}
-        there, refused = await self._remote.captures(ways, query)
-        if not there and not asked.begins_here(self._world):
+        there: list[RemoteCapture] = []
+        refused: dict[str, str] = {}
+        for one in self._remote.controls(ways) if self._remote is not None else ():
+            try:
+                there.append(await RemoteCapture.start(one, query))
+            except OpavnicError as error:
+                refused[one.machine] = str(error)
+        if refused and not there and not asked.begins_here(self._world):
             raise OpavnicError("; ".join(refused.values()))
         return there, refused
 

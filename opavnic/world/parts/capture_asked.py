@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ class AskedCapture:
     """Packets after which it is complete."""
     once: bool
     buffer_bytes: int
+    here: bool
+    """Only of what begins on this machine."""
+    ahead_s: float
+    """Seconds by which this machine's clock is ahead of the clock of the timestamps."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
@@ -39,12 +44,18 @@ class AskedCapture:
         place, limit = rest.pop("on", "*"), _count(rest.pop("count", ""))
         snap = _size(rest, "snap", 1, MAX_SNAP, MAX_SNAP)
         buffer_bytes = _size(rest, "buffer", MIN_BUFFER, MAX_BUFFER, DEFAULT_BUFFER)
-        once = rest.pop("once", "0").lower()
-        if once not in FLAGS:
-            raise InputError(f"once={once!r:.40} is neither true nor false: once=1 or once=0")
+        once, here = _flag(rest, "once"), _flag(rest, "here")
+        ahead_s = _seconds(rest.pop("ahead", "0"))
         match = parse_match(f"{key}={value}" for key, value in rest.items())
         return cls(
-            place=place, match=match, snap=snap, limit=limit, once=FLAGS[once], buffer_bytes=buffer_bytes
+            place=place,
+            match=match,
+            snap=snap,
+            limit=limit,
+            once=once,
+            buffer_bytes=buffer_bytes,
+            here=here,
+            ahead_s=ahead_s,
         )
 
     def ways(self, world: World) -> list[LinkDirection]:
@@ -55,17 +66,13 @@ class AskedCapture:
         """Return whether one of these directions begins on this machine."""
         return any(map(begins_here, self.ways(world)))
 
-    def start(self, world: World, *, ahead_s: float = 0.0) -> Capture:
-        """Start the capture.
-
-        Args:    ahead_s: seconds by which this machine's clock is ahead of the clock of the timestamps.
-        Raises:  InputError, FaultError: no capture is possible with these settings.
-        """
+    def start(self, world: World) -> Capture:
+        """Start the capture. Raises InputError, FaultError: none is possible with these settings."""
         return Capture(
             world.fabric,
             self.place,
             self.match,
-            epoch_s=time.time() - asyncio.get_running_loop().time() - ahead_s,
+            epoch_s=time.time() - asyncio.get_running_loop().time() - self.ahead_s,
             snap=self.snap,
             limit=self.limit,
             once=self.once,
@@ -81,6 +88,23 @@ def _size(query: dict[str, str], name: str, low: int, high: int, default: int) -
     if not low <= size <= high:
         raise InputError(f"{name} is {text:.40}; it is {size_text(low)} to {size_text(high)} bytes")
     return size
+
+
+def _flag(query: dict[str, str], name: str) -> bool:
+    text = query.pop(name, "0").lower()
+    if text not in FLAGS:
+        raise InputError(f"{name}={text!r:.40} is neither true nor false: {name}=1 or {name}=0")
+    return FLAGS[text]
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds):
+        raise InputError(f"ahead={text!r:.40} is not a number of seconds")
+    return seconds
 
 
 def _count(text: str) -> int | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import AskError
-from opavnic.cluster.protocol.transport import CallStream, NodeName, NodeState, Presence
-from opavnic.cluster.zenoh.calls import SocketCall
+from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
+from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
 
 
 class MemoryNetwork:
@@ -28,7 +28,7 @@ class MemoryNetwork:
         self.fabric = fabric
         self.up: dict[NodeName, MemoryTransport] = {}
         self.apart: set[frozenset[NodeName]] = set()
-        self.lives = 0
+        self.epochs = 0
 
     def transport(self, name: str, *, is_coordinator: bool = False) -> MemoryTransport:
         """Return the transport of a new machine, not started."""
@@ -51,62 +51,66 @@ class MemoryNetwork:
             self.up[NodeName(one)].sees(NodeName(other), self.up[NodeName(other)])
 
 
-@dataclass
-class MemoryStream:
-    """One end of a connection; it is its own call. What it has sent arrives after the latency of the network."""
+class MemorySocket(PeerSocket):
+    """One end of a connection, socket and streams in one. What it has sent arrives after the latency of the network."""
 
-    net: MemoryNetwork
-    certificate: bytes | None = None
+    def __init__(self, net: MemoryNetwork, peer: NodeName, is_accepted: bool) -> None:
+        with socket.socket() as unused:
+            super().__init__(unused, peer, None, is_accepted)
+        self.end = MemoryEnd(net)
 
-    def __post_init__(self) -> None:
-        self._reader = asyncio.StreamReader()
+    async def streams(self) -> Streams:
+        """Return its end, twice."""
+        return self.end.reader, cast("asyncio.StreamWriter", self.end)
+
+    def close(self) -> None:
+        """End both ends."""
+        self.end.abort()
+
+
+class MemoryEnd:
+    """What a StreamWriter is to its users, and its transport."""
+
+    def __init__(self, net: MemoryNetwork) -> None:
+        self._net = net
+        self.reader = asyncio.StreamReader()
         self._is_open = True
         self.far = self
+        self.transport = self
 
-    @classmethod
-    def pair(cls, net: MemoryNetwork) -> tuple[MemoryStream, MemoryStream]:
-        one, other = cls(net), cls(net)
-        one.far, other.far = other, one
-        return one, other
-
-    async def stream(self) -> CallStream:
-        """Return itself."""
-        return self
-
-    async def read(self, count: int) -> bytes:
-        """Return the next bytes."""
-        return await self._reader.readexactly(count)
-
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Send bytes."""
         if not self._is_open:
             raise ConnectionResetError
-        self.net.loop.call_later(self.net.latency_s, self.far._arrive, data)
+        self._net.loop.call_later(self._net.latency_s, self.far._arrive, data)
+
+    async def drain(self) -> None:
+        """Do nothing: all has been taken."""
 
     def _arrive(self, data: bytes) -> None:
         if self._is_open:
-            self._reader.feed_data(data)
+            self.reader.feed_data(data)
 
-    def close(self) -> None:
+    def abort(self) -> None:
         """End both ends; what is in transit is lost."""
         for end in (self, self.far):
             if end._is_open:
                 end._is_open = False
-                end._reader.feed_eof()
+                end.reader.feed_eof()
 
 
 class MemoryTransport:
     """The transport of one machine."""
 
     def __init__(self, net: MemoryNetwork, name: NodeName, is_coordinator: bool) -> None:
-        self.on_call: Callable[[SocketCall], None] = lambda call: call.close()
         self.on_node: Callable[[NodeName, NodeState], None] = lambda _name, _state: None
         self.serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]] = _nobody
         self._net = net
         self._name = name
         self._is_coordinator = is_coordinator
-        self.life = 0
-        self._streams: list[MemoryStream] = []
+        self.epoch = 0
+        self._ends: list[MemoryEnd] = []
+        self._expected: dict[int, Callable[[PeerSocket], None]] = {}
 
     @property
     def name(self) -> NodeName:
@@ -120,8 +124,8 @@ class MemoryTransport:
 
     async def start(self) -> None:
         """Join."""
-        self._net.lives += 1
-        self.life = self._net.lives
+        self._net.epochs += 1
+        self.epoch = self._net.epochs
         others = list(self._net.up.values())
         self._net.up[self._name] = self
         for other in others:
@@ -135,8 +139,8 @@ class MemoryTransport:
 
     def kill(self) -> None:
         """Disappear, as a process that was killed."""
-        for stream in self._streams:
-            stream.close()
+        for end in self._ends:
+            end.abort()
         if self._net.up.pop(self._name, None) is not None:
             for other in list(self._net.up.values()):
                 other.sees(self._name, None)
@@ -147,17 +151,23 @@ class MemoryTransport:
             self.on_node(name, NodeState(Presence.GONE))
         else:
             self.on_node(
-                name, NodeState(Presence.JOINED, is_coordinator=other._is_coordinator, life=other.life)
+                name, NodeState(Presence.JOINED, is_coordinator=other._is_coordinator, epoch=other.epoch)
             )
 
-    async def call(self, node: NodeName) -> SocketCall:
+    def expect(self, _node: NodeName, accepted: Callable[[PeerSocket], None]) -> dict[str, Any]:
+        """Expect a connection of a machine."""
+        self._expected[len(self._expected)] = accepted
+        return {"ticket": len(self._expected) - 1}
+
+    async def connect(self, node: NodeName, expected: Mapping[str, Any]) -> PeerSocket:
         """Connect to a machine."""
         await asyncio.sleep(self._net.latency_s)
         if not self._net.joined(self._name, node):
             raise AskError(f"{node} is not present")
-        near, far = MemoryStream.pair(self._net)
-        self._streams.append(near)
-        self._net.up[node].on_call(far)
+        near, far = MemorySocket(self._net, node, False), MemorySocket(self._net, self._name, True)
+        near.end.far, far.end.far = far.end, near.end
+        self._ends.append(near.end)
+        self._net.up[node]._expected[expected["ticket"]](far)
         return near
 
     async def ask(

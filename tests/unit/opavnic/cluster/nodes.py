@@ -16,7 +16,6 @@ import zenoh
 from opavnic.cluster.protocol.membership import MachineRole
 from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config
-from opavnic.cluster.zenoh.calls import SocketCall
 from opavnic.cluster.zenoh.credentials import load_credentials
 from opavnic.cluster.zenoh.transport import ZenohTransport
 
@@ -36,20 +35,15 @@ def free_port() -> int:
 class Events:
     """What a transport told, and a way to wait for it."""
 
-    calls: list[SocketCall] = field(default_factory=list)
     nodes: list[tuple[str, NodeState]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self, transport: ZenohTransport) -> Events:
-        def on_call(call: SocketCall) -> None:
-            self.calls.append(call)
-            self._changed.set()
-
         def on_node(name: NodeName, state: NodeState) -> None:
             self.nodes.append((name, state))
             self._changed.set()
 
-        transport.on_call, transport.on_node = on_call, on_node
+        transport.on_node = on_node
         return self
 
     async def until(self, condition: Callable[[], Any]) -> None:

@@ -16,9 +16,7 @@ import pytest
 from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import Lid
 from hfi_sim.netdev.memory import MemoryNetdev
-from hfi_sim.wire.captures import read_capture
 from opavnic.cluster.errors import AskError, ClusterInputError
-from opavnic.cluster.machines import captures
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine
@@ -29,7 +27,6 @@ from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY
-from opavnic.world.parts.capture import JoinedCapture
 from unit.opavnic.cluster.memory_network import MemoryNetwork
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
@@ -272,46 +269,6 @@ async def test_lanes_and_routes_are_those_of_the_machine_that_has_them() -> None
             ).world.hosts["h5"].port.lid
 
 
-async def test_capture_of_one_machine_has_the_packets_of_all() -> None:
-    async with cluster() as made:
-        others = made.machines["alpha"].remote_machines
-        ways = made.labs["alpha"].world.fabric.links
-        asked = [way for link in ways for way in link.directions]
-        there, refused = await others.captures(asked, {"l4": "ethernet"})
-        assert refused == {"alpha": "machine alpha is not present"}
-        assert [one.where for one in there] == ["beta", "gamma"]
-        joined, data = JoinedCapture(), b""
-        vnics = [made.host(name).vnics() for name in ("h3", "h5")]
-        for vnic in vnics:
-            netdev = next(iter(vnic)).netdev
-            assert isinstance(netdev, MemoryNetdev)
-            netdev.transmit(b"\xff" * 6 + netdev.host_address + bytes(60))
-        await asyncio.sleep(0.1)
-        for one in there:
-            await one.end()
-            while (piece := await one.more()) is not None:
-                data += joined.feed(one.where, piece)
-        seen = {packet.interface for packet in read_capture(data)}
-        assert {"h3:1->leaf1:1", "h5:1->leaf2:1"} <= seen
-        assert len([packet for packet in read_capture(data) if packet.interface == "h3:1->leaf1:1"]) == 1
-
-
-async def test_capture_that_nobody_asks_for_any_more_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    forgotten_s = 1.0  # the fabric goes on meanwhile
-    monkeypatch.setattr(captures, "FORGOTTEN_S", forgotten_s)
-    async with cluster() as made:
-        ways = [way for link in made.labs["alpha"].world.fabric.links for way in link.directions]
-        there, _ = await made.machines["alpha"].remote_machines.captures(ways, {})
-        kept, forgotten = there
-        for _ in range(4):
-            await asyncio.sleep(forgotten_s / 2)
-            await kept.keep()
-        assert len(made.machines[kept.where].remote_machines.served) == 1
-        assert len(made.machines[forgotten.where].remote_machines.served) == 0
-        assert await forgotten.more() is None
-        assert await kept.more() is not None
-
-
 WRONG = [
     {},
     {"host": "h5", "command": [], "number": "x", "query": 3, "what": None, "faults": 7, "add": []},
@@ -346,20 +303,6 @@ async def test_whatever_a_member_asks_it_gets_an_answer() -> None:
                     with contextlib.suppress(AskError):
                         await ask(NodeName(name), verb, body)
         assert made.unaccounted() == {}
-
-
-async def test_capture_on_the_links_of_others_is_for_the_coordinator() -> None:
-    async with cluster() as made:
-        beta = made.machines["beta"].remote_machines
-        ways = made.labs["beta"].world.fabric.hfis["h5"].ports[1].link
-        assert ways is not None
-        there, refused = await beta.captures(ways.directions, {})
-        assert there == []
-        assert list(refused) == ["gamma"]
-        assert (
-            "gamma accepts this from the coordinator only, not from beta: ask there, or write"
-            in refused["gamma"]
-        )
 
 
 async def test_coordinator_sees_what_a_fabric_manager_sets_up_on_other_machines() -> None:

@@ -6,8 +6,8 @@ from opavnic.cluster.protocol.membership import Hello, Liveness, MachineRole
 from opavnic.cluster.protocol.transport import NodeName
 
 
-def hello(name: str, life: int) -> Hello:
-    return Hello(NodeName(name), MachineRole.MEMBER, 0x301, life)
+def hello(name: str, epoch: int) -> Hello:
+    return Hello(NodeName(name), MachineRole.MEMBER, 0x301, epoch)
 
 
 M1, M2 = hello("m1", 5), hello("m2", 7)
@@ -36,8 +36,8 @@ def test_node_whose_token_went_too_is_back_with_its_token() -> None:
 
 def test_links_of_one_node_say_nothing_of_another() -> None:
     liveness = Liveness()
-    for life in (5, 7):
-        liveness.linked(life, "a")
+    for epoch in (5, 7):
+        liveness.linked(epoch, "a")
     liveness.announced(M1)
     liveness.announced(M2)
     assert liveness.unlinked(7, "a") == [M2]

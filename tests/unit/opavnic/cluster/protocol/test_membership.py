@@ -23,8 +23,8 @@ from opavnic.cluster.protocol.transport import NodeName, Presence
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16
 
 
-def hello(name: str, life: int, role: MachineRole = MachineRole.MEMBER, digest: str = "-") -> Hello:
-    return Hello(NodeName(name), role, 0x301, life, digest)
+def hello(name: str, epoch: int, role: MachineRole = MachineRole.MEMBER, digest: str = "-") -> Hello:
+    return Hello(NodeName(name), role, 0x301, epoch, digest)
 
 
 COORDINATOR = hello("c", 1, MachineRole.COORDINATOR, LAB)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.protocol.frames import PROTOCOL
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, check, config
-from opavnic.cluster.zenoh.calls import SocketCall
 from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
+from opavnic.cluster.zenoh.sockets import PeerSocket
 from unit.opavnic.cluster.nodes import (
     FABRIC,
     GETS_IN_S,
@@ -127,28 +126,30 @@ async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Pa
             own.undeclare()
 
 
-async def test_call_is_for_members_alone(ca: Path, tmp_path: Path) -> None:
+async def test_connection_is_for_the_member_that_has_requested_it(ca: Path, tmp_path: Path) -> None:
     port = free_port()
     make_authority(tmp_path / "other", ["m1"])
-    async with coordinator(port, ca / "c") as (_, saw), member("m1", port, ca / "m1") as (m1, _):
+    async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, _):
         await saw.until(lambda: saw.saw("m1", "joined"))
-        for stranger in (None, load_credentials(tmp_path / "other" / "m1")):
-            call = await m1.call(C)
-            await saw.until(lambda: saw.calls)
-            assert isinstance(call, SocketCall)
-            ends = (replace(call, credentials=stranger), saw.calls.pop())
+        for stranger in (None, tmp_path / "other" / "m1", ca / "m2"):
+            accepted = asyncio.get_running_loop().create_future()
+            near = await m1.connect(C, c.expect(M1, accepted.set_result))
+            near.credentials = None if stranger is None else load_credentials(stranger)
 
-            async def talk(end: SocketCall) -> None:
-                stream = await end.stream()
+            async def talk(end: PeerSocket) -> bytes:
+                reader, writer = await end.streams()
+                writer.write(b"let me in")
                 try:
-                    await stream.write(b"let me in")
-                    await stream.read(1)
+                    return await reader.readexactly(1)
                 finally:
-                    stream.close()
+                    writer.close()
 
+            ends = (near, await accepted)
             async with asyncio.timeout(GETS_IN_S):
                 met = await asyncio.gather(*(talk(end) for end in ends), return_exceptions=True)
-            assert all(isinstance(one, (OSError, EOFError)) for one in met), met
+            assert isinstance(met[1], (OSError, EOFError, ClusterError)), met
+            for end in ends:
+                end.close()
 
 
 def test_listening_off_the_loopback_needs_tls_or_a_word(ca: Path) -> None:

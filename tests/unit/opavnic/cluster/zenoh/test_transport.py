@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, Jo
 from opavnic.cluster.protocol.membership import MachineRole
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address
-from opavnic.cluster.zenoh.credentials import make_authority, name_in
+from opavnic.cluster.zenoh.credentials import make_authority
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from unit.opavnic.cluster.nodes import FABRIC, GETS_IN_S, coordinator, free_port, member, plan
 
@@ -21,25 +22,30 @@ C, M1 = NodeName("c"), NodeName("m1")
 
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["tcp", "tls"])
-async def test_node_calls_another_and_both_talk(is_secure: bool, tmp_path: Path) -> None:
+async def test_node_connects_to_another_and_both_talk(is_secure: bool, tmp_path: Path) -> None:
     make_authority(tmp_path / "ca", ["c", "m1"], coordinators=["c"])
     folders = {name: tmp_path / "ca" / name if is_secure else None for name in ("c", "m1")}
     port = free_port()
-    async with coordinator(port, folders["c"]) as (c, saw), member("m1", port, folders["m1"]) as (m1, m1_saw):
+    async with coordinator(port, folders["c"]) as (c, saw), member("m1", port, folders["m1"]) as (m1, _):
         await saw.until(lambda: saw.saw("m1", "joined"))
-        for caller, other, heard in ((m1, C, saw), (c, M1, m1_saw)):
-            call = await caller.call(other)
-            await heard.until(lambda heard=heard: heard.calls)
-            near, far = await asyncio.gather(call.stream(), heard.calls.pop().stream())
-            await near.write(b"from here")
-            await far.write(b"from there")
-            assert (await far.read(9), await near.read(10)) == (b"from here", b"from there")
-            names = [one.certificate and name_in(one.certificate) for one in (near, far)]
-            assert names == ([other, caller.name] if is_secure else [None, None])
-            near.close()
-            with pytest.raises((OSError, EOFError)):
-                await far.read(1)
-            far.close()
+        for near, far in ((m1, c), (c, m1)):
+            accepted = asyncio.get_running_loop().create_future()
+            expected = far.expect(near.name, accepted.set_result)
+            ends = await near.connect(far.name, expected), await accepted
+            assert [end.peer for end in ends] == [far.name, near.name]
+            (one_reader, one), (other_reader, other) = await asyncio.gather(*(end.streams() for end in ends))
+            one.write(b"from here")
+            other.write(b"from there")
+            assert await other_reader.readexactly(9) == b"from here"
+            assert await one_reader.readexactly(10) == b"from there"
+            one.transport.abort()
+            with contextlib.suppress(OSError):
+                assert await other_reader.read(1) == b""
+            other.close()
+            with contextlib.suppress(OSError):  # a ticket is for one connection
+                again = await near.connect(far.name, expected)
+                assert await asyncio.get_running_loop().sock_recv(again.socket, 1) == b""
+                again.close()
 
 
 async def test_message_that_cannot_be_handled_delays_none_behind_it() -> None:

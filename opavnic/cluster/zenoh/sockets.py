@@ -1,31 +1,40 @@
-"""The connections that carry packets between machines: TCP, with TLS where Zenoh has it, beside its own port."""
+"""TCP connections between machines, with TLS where Zenoh has it, beside Zenoh's own port.
+
+A machine requests one over Zenoh, which tells who it is, and gets addresses and a ticket: random bytes that precede all
+else on the connection, so that the machine that listens knows whose it is before it starts TLS.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.protocol.transport import CallStream
+from opavnic.cluster.errors import ClusterError, ClusterInputError
+from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address, Credentials
+from opavnic.cluster.zenoh.credentials import name_in
 
 CONNECT_S: Final = 3.0
-"""Time limit for a connection to one address."""
-WAITING: Final = 64
-"""MachineConnections that wait to be accepted."""
+"""Time limit for a connection to one address, for its ticket to come, and for TLS to begin."""
+BACKLOG: Final = 64
+"""Connections that wait to be accepted, and those whose ticket has not come."""
+TICKET_SIZE: Final = 16
 Files = tuple[str, str, str, bool]
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-@dataclass(frozen=True, slots=True)
-class SocketCall:
-    """A connected socket; see Call."""
+@dataclass(slots=True, eq=False)
+class PeerSocket:
+    """A connected socket, before TLS."""
 
     socket: socket.socket
+    peer: NodeName
     credentials: Credentials | None
     is_accepted: bool
 
@@ -35,8 +44,13 @@ class SocketCall:
         own = self.credentials
         return None if own is None else (own.ca, own.certificate, own.key, self.is_accepted)
 
-    async def stream(self) -> CallStream:
-        """See Call."""
+    def check(self, certificate: bytes | None) -> None:
+        """Check the certificate of a handshake, in DER. Raises ClusterError: it is another machine's."""
+        if certificate is not None and (name := name_in(certificate)) != self.peer:
+            raise ClusterError(f"the machine that is to be {self.peer} has a certificate of {name}")
+
+    async def streams(self) -> Streams:
+        """Shake hands. Raises OSError, ClusterError."""
         context = None if self.credentials is None else _context(self.credentials, self.is_accepted)
         reader = asyncio.StreamReader()
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -48,39 +62,19 @@ class SocketCall:
             transport, _ = await loop.create_connection(
                 lambda: protocol, sock=self.socket, ssl=context, server_hostname=name
             )
-        return AsyncioStream(reader, asyncio.StreamWriter(transport, protocol, reader, loop))
+        if (secured := transport.get_extra_info("ssl_object")) is not None:
+            try:
+                self.check(secured.getpeercert(binary_form=True))
+            except ClusterError:
+                transport.abort()
+                raise
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
     def close(self) -> None:
-        """See Call."""
+        """End the connection."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
-
-
-class AsyncioStream:
-    """A stream of the event loop; see CallStream."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-
-    @property
-    def certificate(self) -> bytes | None:
-        """See CallStream."""
-        secured = self._writer.get_extra_info("ssl_object")
-        return None if secured is None else secured.getpeercert(binary_form=True)
-
-    async def read(self, count: int) -> bytes:
-        """See CallStream."""
-        return await self._reader.readexactly(count)
-
-    async def write(self, data: bytes) -> None:
-        """See CallStream."""
-        self._writer.write(data)
-        await self._writer.drain()
-
-    def close(self) -> None:
-        """See CallStream."""
-        self._writer.transport.abort()
 
 
 def _context(own: Credentials, is_accepted: bool) -> ssl.SSLContext:
@@ -94,13 +88,15 @@ def _context(own: Credentials, is_accepted: bool) -> ssl.SSLContext:
     return context
 
 
-class Calls:
-    """The calls of one node: it listens for them on a port of its own, and makes them."""
+class PeerListener:
+    """Listens for the connections of other machines, and makes them."""
 
-    def __init__(self, credentials: Credentials | None, on_call: Callable[[SocketCall], None]) -> None:
+    def __init__(self, credentials: Credentials | None) -> None:
         self._credentials = credentials
-        self._on_call = on_call
         self._listening: list[socket.socket] = []
+        self._expected: dict[bytes, tuple[NodeName, Callable[[PeerSocket], None]]] = {}
+        """By ticket."""
+        self._accepting: set[asyncio.Task[None]] = set()
         self.hosts: list[str] = []
         """The hosts on which it listens."""
         self.port = 0
@@ -121,14 +117,42 @@ class Calls:
             self._listening.append(one)
             loop.add_reader(one, self._accept, one)
 
+    def expect(self, peer: NodeName, accepted: Callable[[PeerSocket], None]) -> str:
+        """Return a ticket for one connection of a machine, which is to come soon."""
+        ticket = secrets.token_bytes(TICKET_SIZE)
+        self._expected[ticket] = peer, accepted
+        asyncio.get_running_loop().call_later(3 * CONNECT_S, self._expected.pop, ticket, None)
+        return ticket.hex()
+
     def _accept(self, listening: socket.socket) -> None:
         with contextlib.suppress(OSError):
             one, _ = listening.accept()
             one.setblocking(False)
-            self._on_call(SocketCall(one, self._credentials, True))
+            if len(self._accepting) >= BACKLOG:
+                one.close()
+                return
+            task = asyncio.get_running_loop().create_task(self._admit(one))
+            self._accepting.add(task)
+            task.add_done_callback(self._accepting.discard)
 
-    async def call(self, hosts: Sequence[str], port: int) -> SocketCall:
-        """Connect to the first of some hosts that answers. Raises OSError: none does."""
+    async def _admit(self, one: socket.socket) -> None:
+        """Wait for the ticket of a connection; without one that is expected it ends."""
+        loop, ticket = asyncio.get_running_loop(), b""
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                while len(ticket) < TICKET_SIZE:
+                    data = await loop.sock_recv(one, TICKET_SIZE - len(ticket))
+                    if not data:
+                        break
+                    ticket += data
+            peer, accepted = self._expected.pop(ticket)
+        except (OSError, KeyError, asyncio.CancelledError):
+            one.close()
+        else:
+            accepted(PeerSocket(one, peer, self._credentials, True))
+
+    async def connect(self, peer: NodeName, hosts: Sequence[str], port: int, ticket: str) -> PeerSocket:
+        """Connect to a machine, on the first of its hosts that answers. Raises OSError: none does."""
         loop = asyncio.get_running_loop()
         failed: OSError = OSError("no address")
         for host in dict.fromkeys(hosts):
@@ -140,7 +164,8 @@ class Calls:
                 one.setblocking(False)
                 async with asyncio.timeout(CONNECT_S):
                     await loop.sock_connect(one, where)
-                return SocketCall(one, self._credentials, False)
+                    await loop.sock_sendall(one, bytes.fromhex(ticket))
+                return PeerSocket(one, peer, self._credentials, False)
             except (OSError, asyncio.CancelledError) as error:  # a timeout is an OSError
                 if one is not None:
                     one.close()
@@ -155,6 +180,8 @@ class Calls:
             asyncio.get_running_loop().remove_reader(one)
             one.close()
         self._listening.clear()
+        for task in self._accepting:
+            task.cancel()
 
 
 def _listening(host: str, port: int) -> socket.socket | None:
@@ -170,7 +197,7 @@ def _listening(host: str, port: int) -> socket.socket | None:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.setblocking(False)
         one.bind(where)
-        one.listen(WAITING)
+        one.listen(BACKLOG)
     except OSError:
         one.close()
         return None
