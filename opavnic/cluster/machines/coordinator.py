@@ -162,8 +162,7 @@ class Coordinator(Machine):
         super()._attach(world)
         assert self.placement is not None  # noqa: S101 - made just now
         assert self.boundary is not None  # noqa: S101 - made just now
-        loop = asyncio.get_running_loop()
-        self._programs = Programs(world, self.transport, self.placement, str(self.transport.name), loop)
+        self._programs = Programs(world, self.transport, self.placement, str(self.transport.name))
         world.cleanups.add("programs of other machines", self._programs.close)
         for name, state in list(self.nodes.items()):
             self._meet(name, state)

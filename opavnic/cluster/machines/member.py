@@ -108,8 +108,7 @@ class Member(Machine):
         assert self.boundary is not None  # noqa: S101 - made just now
         for name, state in list(self.nodes.items()):
             self._meet(name, state)
-        loop = asyncio.get_running_loop()
-        self._follower = Follower(world, self.transport, lambda: self.manager, loop)
+        self._follower = Follower(world, self.transport, lambda: self.manager)
         world.cleanups.add("reports to the coordinator", self._follower.close)
         world.cleanups.add("readiness", self._end_readiness)
 

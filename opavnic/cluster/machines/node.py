@@ -19,11 +19,10 @@ from typing import Any, Final
 from hfi_sim.base.errors import HfiSimError
 from hfi_sim.fabric.topology import Topology
 from opavnic.cluster.errors import AskError, ClusterError
-from opavnic.cluster.machines.boundary import Boundary
+from opavnic.cluster.machines.boundary import Boundary, CutLink
 from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.machines.load_meter import LoadMeter
-from opavnic.cluster.machines.part import make_boundary
 from opavnic.cluster.machines.tunnels import ControlTunnels
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.status import fold
@@ -212,7 +211,10 @@ class Machine(MachineDirectory):
     def _attach(self, world: World) -> None:
         assert self.placement is not None  # noqa: S101 - a lab has been made
         loop = asyncio.get_running_loop()
-        self.boundary = make_boundary(world, self.transport, self.placement, str(self.transport.name), loop)
+        links = {link.name: link for link in world.fabric.links}
+        own = self.placement.peers(str(self.transport.name))
+        cut = [CutLink(links[name], NodeName(peer), leaving) for name, (leaving, peer) in own.items()]
+        self.boundary = Boundary(world.fabric, self.transport, cut, loop)
         world.cleanups.add("links to other machines", self.boundary.close)
         self._meter = LoadMeter(loop)
         world.cleanups.add("measures of this machine", self._meter.close)

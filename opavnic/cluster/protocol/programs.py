@@ -12,11 +12,13 @@ from __future__ import annotations
 import base64
 import zlib
 from array import array
+from collections.abc import Mapping
 from typing import Any
 
 from hfi_sim.base.port_state import CapabilityMask3, PortState
 from hfi_sim.base.types import Lid
 from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.port_settings import ONE_TO_ONE
 from hfi_sim.nodes.switch import Switch, SwitchPort
@@ -118,46 +120,43 @@ def _apply_to_switch(switch: Switch, program: Program) -> None:
 # # --- the other way: reports of a machine on its own nodes ----------------------------------------------------
 
 
-def report_of(fabric: Fabric) -> dict[str, Any]:
-    """Return what the subnet manager needs to know of the nodes that this machine carries."""
-    hfis = [hfi for hfi in fabric.hfis.values() if not hfi.is_remote]
-    return {
-        "capabilities": {
-            port.name: int(port.capability_mask3) for hfi in hfis for port in hfi.ports.values()
-        },
-        "descriptions": {hfi.name: hfi.description for hfi in hfis},
-        "down": sorted(
-            link.name for link in fabric.links if not link.up and any(not is_remote(end) for end in link.ends)
-        ),
-    }
+def report_of(fabric: Fabric, links: Mapping[str, Link], is_external: bool, name: str) -> Any:
+    """Return what the coordinator needs to know of a node that this machine carries, or of a link that ends here.
+
+    Args:    is_external: with what a fabric manager has set up.
+    """
+    if name in links:
+        return links[name].up
+    said: Program = {"program": program_of(fabric, name)} if is_external else {}
+    if (hfi := fabric.hfis.get(name)) is not None:
+        said["description"] = hfi.description
+        said["capabilities"] = {str(number): int(port.capability_mask3) for number, port in hfi.ports.items()}
+    return said
 
 
-def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: dict[str, Any]) -> None:
+def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: Mapping[str, Any]) -> None:
     """Apply a machine's report to the model; statements about nodes that it does not carry are ignored.
 
     Args:    carried: the nodes of that machine. by: the name under which its links are held down.
     Raises:  ClusterError: the report is malformed.
     """
-    try:
-        capabilities = {str(name): int(mask) for name, mask in report["capabilities"].items()}
-        descriptions = {str(name): str(text) for name, text in report["descriptions"].items()}
-        down = {str(name) for name in report["down"]}
-        set_up = {str(name): dict(program) for name, program in report.get("set_up", {}).items()}
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ClusterError(f"{by}: malformed report: {type(error).__name__}: {error}") from error
-    for name in carried & fabric.hfis.keys():
-        hfi = fabric.hfis[name]
-        hfi.describe(descriptions.get(name, name))
-        for port in hfi.ports.values():
-            wanted = CapabilityMask3(capabilities.get(port.name, 0))
-            port.withdraw(port.capability_mask3 & ~wanted)
-            if missing := wanted & ~port.capability_mask3:
-                port.announce(missing)
     own = [link for link in fabric.links if any(node_of(end) in carried for end in link.ends)]
-    fabric.set_links([link for link in own if link.name in down], False, by=by)
-    fabric.set_links([link for link in own if link.name not in down], True, by=by)
-    for name in carried & set_up.keys():
-        apply_program(fabric, name, set_up[name])
+    for is_up in (False, True):
+        fabric.set_links([link for link in own if report.get(link.name) is is_up], is_up, by=by)
+    try:
+        for name in carried & report.keys():
+            said = report[name]
+            if (hfi := fabric.hfis.get(name)) is not None:
+                hfi.describe(str(said["description"]))
+                for number, port in hfi.ports.items():
+                    wanted = CapabilityMask3(said["capabilities"][str(number)])
+                    port.withdraw(port.capability_mask3 & ~wanted)
+                    if missing := wanted & ~port.capability_mask3:
+                        port.announce(missing)
+            if "program" in said:
+                apply_program(fabric, name, said["program"])
+    except (KeyError, ValueError, TypeError) as error:
+        raise ClusterError(f"{by}: malformed report: {type(error).__name__}: {error}") from error
 
 
 def node_of(end: Any) -> str:

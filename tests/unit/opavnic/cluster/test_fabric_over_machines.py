@@ -282,10 +282,10 @@ WRONG = [
         "terminal": {"term": "\0"},
     },
     {
-        "capabilities": 1,
-        "descriptions": {"h1": None},
-        "down": 3,
-        "set_up": [],
+        "h1": 1,
+        "h3": {"capabilities": {"1": "x"}},
+        "h5": {"description": None, "capabilities": {}, "program": []},
+        "leaf1": {"program": 3},
         "text": 1,
         "digest": [],
         "machines": 1,
@@ -348,7 +348,7 @@ async def test_members_obey_the_coordinator_alone() -> None:
 
 async def test_member_reports_on_its_own_nodes_alone() -> None:
     async with cluster() as made:
-        lie = {"capabilities": {}, "descriptions": {"h1": "mine"}, "down": ["h1:1--leaf0:1"]}
+        lie = {"h1": {"capabilities": {}, "description": "mine"}, "h1:1--leaf0:1": False}
         await made.machines["beta"].transport.ask(NodeName("alpha"), "report", lie)
         fabric = made.labs["alpha"].world.fabric
         assert fabric.hfis["h1"].description == "h1 hfi1_0"
