@@ -67,7 +67,7 @@ Write = Callable[[Frame, bytes], Awaitable[None]]
 
 
 class ServedProgram:
-    """A program whose pipes or terminal are those of somebody elsewhere."""
+    """A program whose pipes or terminal are those of a peer elsewhere."""
 
     def __init__(
         self, command: list[str], environment: Mapping[str, str], size: tuple[int, int] | None
