@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hfi_sim.base.drawing import BLUE, DIM, GREEN, RED, Canvas
 from hfi_sim.base.quantities import rate_text
-from hfi_sim.base.text import counted
+from hfi_sim.base.text import counted, xml_text
 from hfi_sim.fabric.topology.model import NodeKind, Topology
 
 _BOX_WIDTH = 74
@@ -29,19 +29,20 @@ Position = tuple[float, float]
 Mark = Callable[[str], bool]
 
 
-def layers(topology: Topology) -> list[list[str]] | None:
-    """Return the nodes in layers, HFIs first, where cables run between neighbouring layers only; else None."""
-    graph = topology.graph()
-    hfis = [node.name for node in topology.of_kind(NodeKind.HFI)]
+def layers(hfis: Sequence[str], near: Mapping[str, Iterable[str]]) -> list[list[str]] | None:
+    """Return the nodes in layers, HFIs first, where cables run between neighbouring layers only; else None.
+
+    Args:  near: the neighbours of every node.
+    """
     rank = dict.fromkeys(hfis, 0)
-    found = [hfis]
+    found = [list(hfis)]
     while found[-1]:
         reached: dict[str, None] = {}
         for name in found[-1]:
-            reached.update(dict.fromkeys(far for far in graph.adj[name] if far not in rank))
+            reached.update(dict.fromkeys(far for far in near[name] if far not in rank))
         rank.update(dict.fromkeys(reached, len(found)))
         found.append(list(reached))
-    if len(rank) < len(topology.nodes) or any(abs(rank[a] - rank[b]) != 1 for a, b in graph.edges()):
+    if len(rank) < len(near) or any(abs(rank[a] - rank[b]) != 1 for a in near for b in near[a]):
         return None
     return found[:-1]
 
@@ -99,7 +100,7 @@ class NodePlaces:
 
 def picture(topology: Topology) -> NodePlaces:
     """Return where to draw each node: in layers if there are such, else on a circle."""
-    found = layers(topology)
+    found = layers([node.name for node in topology.of_kind(NodeKind.HFI)], topology.graph().adj)
     return _layered(found) if found is not None else _circular(topology)
 
 
@@ -189,6 +190,7 @@ def _draw_cables(
             stroke_dasharray="5 4" if down and not stuck else None,
             stroke_width=3 if stuck else None,
             title="; ".join([f"{cable.name} {cable.rate_text}{' down' if down else ''}", *stuck]),
+            data_link=xml_text(cable.name),
         )
         if len(topology.cables) <= _LABELLED_CABLES:
             labels = (
@@ -198,7 +200,15 @@ def _draw_cables(
             )
             for part, text in labels:
                 at = a[0] + (b[0] - a[0]) * part + 3, a[1] + (b[1] - a[1]) * part + 3
-                drawn.text(at, str(text), RED if text == "down" else DIM, font_size=9, lifted=True)
+                is_down_text = text == "down"
+                drawn.text(
+                    at,
+                    str(text),
+                    RED if is_down_text else DIM,
+                    font_size=9,
+                    lifted=True,
+                    data_link=xml_text(cable.name) if is_down_text else None,
+                )
 
 
 def _link_of(lane: str) -> str:

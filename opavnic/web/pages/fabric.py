@@ -22,12 +22,15 @@ from opavnic.web.scene.fabric_chart import (
     SIGNS,
     HopView,
     busiest,
+    described,
     drop_lines,
     fabric_chart,
     hops_of,
     link_lines,
+    plan_of,
 )
 from opavnic.web.scene.fold import GROUP, RATES, USES, folded, home_of
+from opavnic.web.scene.layout import PRINT, Layout, Plan, Room, layout
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 # --- beside the drawing of the fabric: what is chosen, figures, path, faults, drops ------------------------
@@ -209,18 +212,21 @@ ALL: Final = "all virtual switches"
 BY_USE, BY_RATE = "by use of the link", "by bit/s"
 _ANSWERED_S: Final = 0.05
 """What is said of a chosen host is on its way to the browser first: drawing its neighbours takes longer."""
-_SMALLEST, _LARGEST = 0.25, 4.0
-_WIDTH: Final = 950
-"""Pixels of the drawing's place at scale 1."""
-_SCALE: Final = "fabric-scale"
-_TELL_SCALE: Final = (
-    "const scale = () => { const zoom = +getComputedStyle(document.documentElement).getPropertyValue('--zoom');"
-    f"const width = document.querySelector('[data-testid=fabric]')?.clientWidth || {_WIDTH};"
-    f"return Math.round(20 * Math.min(zoom, width / {_WIDTH})) / 20 }};"
-    f"const tell = () => {{ if (scale() != window.toldScale) emitEvent('{_SCALE}', window.toldScale = scale()) }};"
-    "if (!window.toldScale) { window.toldScale = 1; addEventListener('resize', tell) } tell()"
+_SMALL_PRINT: Final = 11.0
+_PHONE: Final = 600
+"""Pixels of width below which print is small."""
+_MOST_PX: Final = 20_000.0
+_ROOM: Final = "fabric-room"
+_TELL_ROOM: Final = (
+    "const zoom = () => +getComputedStyle(document.documentElement).getPropertyValue('--zoom');"
+    "const room = () => { const place = document.querySelector('[data-testid=fabric]').parentElement;"
+    "const width = 10 * Math.floor((place.clientWidth - 2) * zoom() / 10);"
+    "return [width, Math.round(innerHeight * (width < 600 ? 0.5 : 0.66)), zoom()] };"
+    "const tell = () => { const now = room(), before = window.toldRoom;"
+    f"if (now.join() != before) {{ window.toldRoom = now.join(); emitEvent('{_ROOM}', now) }} }};"
+    "if (!window.tellsRoom) { window.tellsRoom = true; addEventListener('resize', tell) } tell()"
 )
-"""Has the browser say how much larger or smaller than on a laptop nodes and print are to be: this side draws them."""
+"""Has the browser say how much room there is for the drawing, and how large print is to be: this side draws it."""
 
 
 def _legend(by_use: bool = True) -> None:
@@ -265,9 +271,11 @@ class FabricPage:
                 self._legend()
             self._side = Side(self._set, self._remove, self._unfold)
         self._drawn: dict[str, Any] = {}
-        self._scale = 1.0
-        ui.on(_SCALE, self._rescale)
-        ui.context.client.on_connect(lambda: ui.run_javascript(_TELL_SCALE))
+        self._room: Room | None = None
+        """Of the browser; None: it has not said yet."""
+        self._laid: tuple[Plan, Room, Layout] | None = None
+        ui.on(_ROOM, self._tell_room)
+        ui.context.client.on_connect(lambda: ui.run_javascript(_TELL_ROOM))
 
     def _tools(self) -> None:
         with ui.row().classes("tools"):
@@ -280,7 +288,7 @@ class FabricPage:
             self._vesw.classes("middle")
             self._colours = ui.select(
                 [BY_USE, BY_RATE], value=BY_USE, label="Flows are coloured", on_change=self._recolour
-            )
+            ).classes("middle")
             self._from = ui.select([], label="Path from", with_input=True)
             self._to = ui.select([], label="to", with_input=True)
             ui.button("Show path", on_click=self._show_path).props("flat")
@@ -315,19 +323,33 @@ class FabricPage:
     def _redraw(self) -> None:
         if self._view is None:
             return
+        self._chart.props["aria-label"] = described(self._view)
+        if self._room is None:
+            return
         vesw = None if self._vesw.value in (None, ALL) else self._vesw.value
-        drawn = fabric_chart(self._view, vesw, self._path, self._scale, by_use=self._colours.value == BY_USE)
+        placed, by_use = self._layout(self._view, self._room), self._colours.value == BY_USE
+        drawn = fabric_chart(self._view, placed, self._room, vesw, self._path, by_use=by_use)
         if drawn != self._drawn:
             self._drawn = drawn
-            self._chart.props["aria-label"] = drawn["aria"]["label"]["description"]
+            self._chart.props["data-drawn"] = f"{self._room.width:.0f}"
             redraw(self._chart, drawn)
+
+    def _layout(self, seen: Scene, room: Room) -> Layout:
+        """Return where nodes are drawn; thought of anew only where something about it has changed."""
+        plan = plan_of(seen)
+        if self._laid is None or self._laid[:2] != (plan, room):
+            self._laid = plan, room, layout(plan, room)
+            self._chart.style(f"height: {self._laid[2].height:.0f}px")
+        return self._laid[2]
 
     def _recolour(self) -> None:
         self._legend.refresh(self._colours.value == BY_USE)
         self._redraw()
 
-    def _rescale(self, event: GenericEventArguments) -> None:
-        self._scale = min(max(float(event.args), _SMALLEST), _LARGEST)
+    def _tell_room(self, event: GenericEventArguments) -> None:
+        width, height, zoom = (min(max(float(number), 1.0), _MOST_PX) for number in event.args)
+        size = PRINT if width >= _PHONE * zoom else _SMALL_PRINT
+        self._room = Room(max(width, 200.0), height, size * min(zoom, 4.0))
         self._redraw()
 
     def _tell(self) -> None:

@@ -13,6 +13,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from hfi_sim.base.errors import HfiSimError, WireError
+from hfi_sim.fabric.topology.ibnet import loads
+from hfi_sim.fabric.topology.model import Topology
 from hfi_sim.fabric.trace import TracedPacket
 from opavnic.lab.ownership.client import LabClient, Model
 from opavnic.observe.capture_copy import NUMBER_HEADER
@@ -21,7 +23,7 @@ from opavnic.observe.trace_file import TraceReader
 from opavnic.state.fabric import FaultsSet, TopologyState
 from opavnic.state.lab import LabState
 from opavnic.web.scene.part_page import PartPage
-from opavnic.web.scene.scene import Drawing, Scene, scene
+from opavnic.web.scene.scene import Scene, scene
 
 LOOK_S: Final = 1.0
 """How old a look may be that a page is shown."""
@@ -63,7 +65,7 @@ class Watch:
         self._lock = asyncio.Lock()
         self._scene: Scene | None = None
         self._looked_at = -LOOK_S
-        self._drawn: tuple[str, Drawing] | None = None
+        self._parsed: tuple[str, Topology] | None = None
         self._asked: tuple[object, float, TopologyState] | None = None
         self._meter = Meter()
         self._pid = 0
@@ -98,7 +100,7 @@ class Watch:
         if not is_new and found.seconds <= GAP_S:  # a first look knows no rates, one after a gap none of now
             self.history.append((when, moment))
             self.totals.append((when, totals(found)))
-        return scene(self._drawing(fabric), fabric, faults, found)
+        return scene(self._read_topology(fabric), fabric, faults, found)
 
     def _topology(self, state: LabState) -> TopologyState:
         """Return the topology: asked for anew only if the status shows a change, and now and then; it is long."""
@@ -112,11 +114,16 @@ class Watch:
             self._asked = seen, now, self._client.read(TopologyState, "/topology")
         return self._asked[2]
 
-    def _drawing(self, fabric: TopologyState) -> Drawing:
+    def _read_topology(self, fabric: TopologyState) -> Topology:
         text = fabric.ibnetdiscover
-        if self._drawn is None or self._drawn[0] != text:
-            self._drawn = text, Drawing.of(fabric)
-        return self._drawn[1]
+        if self._parsed is None or self._parsed[0] != text:
+            self._parsed = text, loads(text)
+        return self._parsed[1]
+
+    @property
+    def topology(self) -> Topology:
+        """The fabric as it was looked at last; empty before the first look."""
+        return self._parsed[1] if self._parsed is not None else Topology()
 
     async def get(self, path: str) -> Any:
         """Return the answer to GET `path`, for the page of a part. Raises LabError."""

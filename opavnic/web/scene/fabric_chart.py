@@ -7,6 +7,7 @@ a sign and a word, not by a colour alone.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from opavnic.state.advice import advice
 from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.charts import TOOLTIP, plain
 from opavnic.web.scene.fold import GROUP, IDLE, Level, about, level_of
+from opavnic.web.scene.labels import Label, placed
+from opavnic.web.scene.layout import Layout, Plan, Room, Size, text_width
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 DOWN, FAULTY, PATH = "#c0392b", "#9450b4", "#00a38d"
@@ -30,7 +33,7 @@ SIGNS: Final = (
     (FULL_SIGN, "above three quarters of its rate"),
 )
 """What stands before the name of a node or on a link, and what it means."""
-_KINDS: Final = {
+KINDS: Final = {
     "host": ("roundRect", "#3f7332"),
     GROUP: ("roundRect", "#2f5a26"),
     "switch": ("rect", "#2f6f9f"),
@@ -39,21 +42,18 @@ _KINDS: Final = {
 VESW_COLOURS: Final = ("#2f4b9c", "#8a4b08", "#00706a", "#7a1f5c", "#4f5d00", "#5b3fa0")
 """Colours of the virtual switches' labels, in the order of their names; their text says which it is, too."""
 _FULL_LOAD: Final = 3 / 4
-_LABEL_WIDTH: Final = 30
-"""Width in pixels of a node below which its name is shown only where the pointer is: it would not fit."""
-_VESW_WIDTH: Final = 60
-"""Width in pixels of a node from which its virtual switches are named on it."""
-_VESWS_NAMED: Final = 4
-_VESW_LINE: Final = 14
-"""Height in pixels that the names of virtual switches need on a node."""
-_MANY: Final = 60
 _FAINT: Final = 0.15
 _RATES_SHOWN: Final = 24
 """Directions whose rate is written beside them: the fastest."""
 _SMALL: Final = 1e-2
 """Share of the fastest below which a rate is not written: MADs beside a transfer."""
 _BEND, _PARALLEL_BEND = 0.1, 0.2
-_LEAST_PRINT: Final = 10.0
+_BENT: Final = 260.0
+"""Pixels of length from which a link is bent no further."""
+_NAME: Final = 18
+"""Characters of a name that are drawn on its node."""
+_TAG_PRINT: Final = 10.0
+_INK: Final = "#1b2530"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,28 +90,44 @@ def _lanes_text(hop: DirectionStatus) -> str:
     return "; ".join(lanes) or f"no credits, queue of {hop.queue_bytes:,} bytes, {dropped:,} overflows"
 
 
+def plan_of(seen: Scene) -> Plan:
+    """Return what of a lab decides where its nodes are drawn."""
+    return Plan(
+        texts={node.name: _node_text(node) for node in seen.nodes},
+        leaves=frozenset(node.name for node in seen.nodes if node.kind != "switch"),
+        cables=[(link.a, link.b) for link in seen.links],
+        tagged=any(node.vesws for node in seen.nodes if node.kind == "host"),
+        given=seen.positions,
+    )
+
+
 def fabric_chart(
     seen: Scene,
+    drawn: Layout,
+    room: Room,
     vesw: str | None = None,
     path: Sequence[HopView] = (),
-    scale: float = 1.0,
     *,
     by_use: bool = True,
 ) -> dict[str, Any]:
     """Return the drawing of a fabric.
 
-    Args:  vesw: what is not on this virtual switch is drawn faintly. path: the hops whose links glow, and whose queues
-           and credits are said where the pointer is. scale: how much larger nodes and print are on a large screen.
-           by_use: flows are coloured by how much they use of their link, otherwise by bits a second.
+    Args:  drawn: where its nodes are in the room. vesw: what is not on this virtual switch is drawn faintly. path: the
+           hops whose links glow, and whose queues and credits are said where the pointer is. by_use: flows are coloured
+           by how much they use of their link, otherwise by bits a second.
     """
     colours = vesw_colours(seen)
+    nodes = [_node(node, vesw, colours, drawn, room) for node in seen.nodes]
+    links, labels = _links(seen.links, hops_by_nodes(path), drawn, room, by_use)
+    nodes += labels
+    across, down = ([row[axis] for row in nodes] for axis in ("x", "y"))
     return {
         "animation": False,
         "aria": {"enabled": True, "label": {"description": described(seen)}},
         "tooltip": {
             **TOOLTIP,
             "confine": True,
-            "textStyle": {"color": "#ffffff", "fontSize": _print(13, scale)},
+            "textStyle": {"color": "#ffffff", "fontSize": room.print + room.unit},
         },
         "series": [
             {
@@ -119,26 +135,24 @@ def fabric_chart(
                 "layout": "none",
                 "roam": True,
                 "zoom": 1,
-                "label": {
-                    "show": True,
-                    "color": "#fff",
-                    "fontSize": _print(11 if len(seen.nodes) > _MANY else 12, scale),
-                },
-                "edgeLabel": {
-                    "rotate": 0,
-                    "fontSize": _print(13, scale),
-                    "lineHeight": _print(15, scale),  # else as high as a character that few fonts have
-                    "color": "#1b2530",
-                    "backgroundColor": "#ffffff",
-                    "padding": [1, 3],
-                    "borderRadius": 3,
-                },
-                "emphasis": {"label": {"show": True}, "scale": False},
-                "data": [_node(node, vesw, colours, scale) for node in seen.nodes],
-                "links": _links(seen.links, hops_by_nodes(path), scale, by_use),
+                # the box of all centres at its own place: positions are pixels
+                **_pixels("left", "width", across),
+                **_pixels("top", "height", down),
+                "label": {"show": True, "color": "#fff", "fontSize": room.print},
+                "emphasis": {"scale": False},
+                "data": nodes,
+                "links": links,
             }
         ],
     }
+
+
+def _pixels(begin: str, size: str, places: Sequence[float]) -> dict[str, float]:
+    """Return where a chart is to have its area along an axis, so that a place on it is a pixel."""
+    least, most = min(places, default=0.0), max(places, default=0.0)
+    if most == least:  # ECharts makes an area of such, one to each side
+        least, most = least - 1, most + 1
+    return {begin: least, size: most - least}
 
 
 def vesw_colours(seen: Scene) -> dict[str, str]:
@@ -160,8 +174,10 @@ def described(seen: Scene) -> str:
     return f"{said}, down: {', '.join(down)}." if down else f"{said}, all up."
 
 
-def _node(node: NodeView, vesw: str | None, colours: Mapping[str, str], scale: float) -> dict[str, Any]:
-    symbol, colour = _KINDS[node.kind]
+def _node(
+    node: NodeView, vesw: str | None, colours: Mapping[str, str], drawn: Layout, room: Room
+) -> dict[str, Any]:
+    symbol, colour = KINDS[node.kind]
     lines = [node.name, node.kind if node.lid is None else f"{node.kind}, LID {node.lid:#x}"]
     lines += [", ".join(sorted(node.vesws))] if node.vesws and not node.vnics else []
     lines += node.vnics
@@ -174,51 +190,57 @@ def _node(node: NodeView, vesw: str | None, colours: Mapping[str, str], scale: f
     }
     if vesw is not None and vesw in node.vesws:
         style |= {"borderColor": colours.get(vesw, PATH), "borderWidth": 3}
-    label = _name(node, colours, scale) | {"show": node.size[0] * scale >= _LABEL_WIDTH}
+    (x, y), size = drawn.at[node.name], drawn.size[node.name]
+    label = _on_node(node, size, colours, room)
     return {
         "id": node.name,
         "name": node.name,
         "value": node.name,
-        "x": node.at[0],
-        "y": node.at[1],
+        "x": x,
+        "y": y,
         "symbol": symbol,
-        "symbolSize": [node.size[0] * scale, (node.size[1] + (_VESW_LINE if "rich" in label else 0)) * scale],
+        "symbolSize": list(size),
         "itemStyle": style,
-        "label": label,
+        "label": label | {"show": text_width(_node_text(node), room.print) <= size[0]},
         "tooltip": {"formatter": plain("\n".join(lines))},
     }
 
 
-def _name(node: NodeView, colours: Mapping[str, str], scale: float) -> dict[str, Any]:
-    """Return the label of a node: signs of what is wrong, its name, and below it the virtual switches that it is on."""
+def _node_text(node: NodeView) -> str:
+    """Return what stands on a node: signs of what is wrong, and its name."""
     signs = (DOWN_SIGN if node.wrong else "") + (FAULT_SIGN if node.faults else "")
-    narrow = node.size[0] * scale < _VESW_WIDTH
-    name = node.name
-    if node.kind == GROUP:
-        name = str(node.hosts) if narrow or signs else counted(node.hosts, "host")
-    name = plain(f"{signs} {name}" if signs else name)
-    if not node.vesws or narrow or node.kind != "host":
+    name = counted(node.hosts, "host") if node.kind == GROUP else node.name
+    name = plain(name if len(name) <= _NAME else name[: _NAME - 1] + "…")
+    return f"{signs} {name}" if signs else name
+
+
+def _on_node(node: NodeView, size: Size, colours: Mapping[str, str], room: Room) -> dict[str, Any]:
+    """Return the label of a node: its text, and below it as many virtual switches that it is on as have room."""
+    name, print_size = _node_text(node), max(_TAG_PRINT * room.unit, _TAG_PRINT)
+    if node.kind != "host" or not node.vesws or size[1] < 2 * room.print + print_size:
         return {"formatter": name}
-    tags = sorted(node.vesws)[:_VESWS_NAMED]
+    names = [_short(tag) for tag in sorted(node.vesws)]
+    tags = [names[0]]
+    while len(tags) < len(names) and _tags_width([*tags, names[len(tags)], "+9"], print_size) <= size[0]:
+        tags.append(names[len(tags)])
     rich = {
         f"v{index}": {
             "backgroundColor": colours.get(tag, PATH),
             "color": "#fff",
             "padding": [1, 3],
             "borderRadius": 3,
-            "fontSize": 10 * scale,
-            "height": 11 * scale,
+            "fontSize": print_size,
+            "height": print_size + 1,
         }
-        for index, tag in enumerate(tags)
+        for index, tag in enumerate(sorted(node.vesws)[: len(tags)])
     }
-    below = " ".join(f"{{v{index}|{_short(tag)}}}" for index, tag in enumerate(tags))
-    more = f" +{len(node.vesws) - len(tags)}" if len(node.vesws) > len(tags) else ""
-    return {"formatter": f"{name}\n{below}{more}", "rich": rich, "lineHeight": 16 * scale}
+    below = " ".join(f"{{v{index}|{tag}}}" for index, tag in enumerate(tags))
+    more = f" +{len(names) - len(tags)}" if len(names) > len(tags) else ""
+    return {"formatter": f"{name}\n{below}{more}", "rich": rich, "lineHeight": print_size * 1.6}
 
 
-def _print(size: float, scale: float) -> float:
-    """Return the size of print in pixels: on a phone it is not as small as what it is beside."""
-    return max(size * scale, _LEAST_PRINT)
+def _tags_width(tags: Sequence[str], size: float) -> float:
+    return sum(text_width(tag, size) + 10 for tag in tags)
 
 
 def _short(name: str) -> str:
@@ -228,20 +250,26 @@ def _short(name: str) -> str:
 
 
 def _links(
-    links: Sequence[LinkView], marked: Mapping[frozenset[str], Sequence[str]], scale: float, by_use: bool
-) -> list[dict[str, Any]]:
-    flows = [bits for link in links for bits in (link.bits_forth, link.bits_back)]
-    named = max(int(_RATES_SHOWN * min(scale, 1.0)), 1)
-    shown_from = max(min(heapq.nlargest(named, flows), default=0.0), max(flows, default=0.0) * _SMALL)
+    links: Sequence[LinkView],
+    marked: Mapping[frozenset[str], Sequence[str]],
+    drawn: Layout,
+    room: Room,
+    by_use: bool,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of links and of what flows on them, and what is said about them as rows of nodes."""
+    least = max((bits for link in links for bits in (link.bits_forth, link.bits_back)), default=0.0) * _SMALL
     beside: dict[frozenset[str], int] = {}
-    rows = []
+    rows: list[dict[str, Any]] = []
+    said: list[tuple[float, str]] = []
     for link in links:
         pair = frozenset((link.a, link.b))
         number = beside[pair] = beside.get(pair, -1) + 1
-        bend = _PARALLEL_BEND * number  # parallel cables are bent, each more than the one before
-        said = {"tooltip": {"formatter": plain("\n".join([*_glance(link), *marked.get(pair, ())]))}}
+        straight = min(_BENT * room.unit / max(math.dist(drawn.at[link.a], drawn.at[link.b]), 1.0), 1.0)
+        bend = _PARALLEL_BEND * straight * number  # parallel cables are bent, each more than the one before
+        tip = {"tooltip": {"formatter": plain("\n".join([*_glance(link), *marked.get(pair, ())]))}}
         glow = {"shadowBlur": 8, "shadowColor": PATH} if pair in marked and link.up else {}
-        rows.append(_line(link, bend, glow) | said)
+        rows.append(_line(link, bend, glow) | tip)
+        said.append((math.inf, "  ".join(_signs(link))))
         if not link.up:
             continue
         for source, target, bits, rate_bps, way in (
@@ -250,22 +278,60 @@ def _links(
         ):
             if level_of(bits) is not IDLE:
                 full = bits > _FULL_LOAD * rate_bps
-                level = level_of(bits, rate_bps if by_use else None)
-                row = _arrow(
-                    source, target, bits, link, level, full=full, named=bits >= shown_from, scale=scale
-                )
-                row["lineStyle"] |= glow | {"curveness": _BEND + way * bend}
-                rows.append(row | said)
-    return rows
+                row = _arrow(source, target, link, level_of(bits, rate_bps if by_use else None), room)
+                row["lineStyle"] |= glow | {"curveness": _BEND * straight + way * bend}
+                rows.append(row | tip)
+                named = full or bits >= least
+                said.append((bits, about(bits) + (f" {FULL_SIGN}" if full else "") if named else ""))
+    return rows, _labels(rows, said, drawn, room)
 
 
-def _line(link: LinkView, bend: float, glow: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cable itself, with the signs of what is wrong about it."""
-    signs = [
+def _labels(
+    rows: Sequence[Mapping[str, Any]], said: Sequence[tuple[float, str]], drawn: Layout, room: Room
+) -> list[dict[str, Any]]:
+    """Return what is said about links, where there is room for it. Args: said: how much it matters, and the text."""
+    signs = [number for number, (matters, text) in enumerate(said) if text and matters == math.inf]
+    rates = [number for number, (matters, text) in enumerate(said) if text and matters < math.inf]
+    wanted = [*signs, *heapq.nlargest(_RATES_SHOWN, rates, key=lambda number: said[number][0])]
+    labels = [
+        Label(
+            link=number,
+            text=said[number][1],
+            size=(text_width(said[number][1], room.print) + 6, room.print * 1.3),
+            ends=(drawn.at[rows[number]["source"]], drawn.at[rows[number]["target"]]),
+            bend=rows[number]["lineStyle"]["curveness"],
+        )
+        for number in wanted
+    ]
+    boxes = [(drawn.at[name], drawn.size[name]) for name in drawn.at]
+    return [
+        {
+            "id": f"about link {label.link}",
+            "name": rows[label.link]["value"],
+            "value": rows[label.link]["value"],
+            "x": at[0],
+            "y": at[1],
+            "symbol": "roundRect",
+            "symbolSize": list(label.size),
+            "itemStyle": {"color": "#ffffff"},
+            "label": {"color": _INK, "formatter": plain(label.text)},
+            "tooltip": rows[label.link]["tooltip"],
+        }
+        for label, at in placed(labels, boxes, (room.width, drawn.height))
+    ]
+
+
+def _signs(link: LinkView) -> list[str]:
+    """Return the signs of what is wrong about a cable."""
+    return [
         *([f"{DOWN_SIGN} down"] if not link.up else [f"{DOWN_SIGN} {link.down} down"] if link.down else []),
         *([f"{FAULT_SIGN} {', '.join(map(str, link.faults))}"] if link.faults else []),
         *([f"{DROP_SIGN} drops"] if link.drops else []),
     ]
+
+
+def _line(link: LinkView, bend: float, glow: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the cable itself."""
     return {
         "source": link.a,
         "target": link.b,
@@ -278,30 +344,23 @@ def _line(link: LinkView, bend: float, glow: Mapping[str, Any]) -> dict[str, Any
             "opacity": 1,
             **glow,
         },
-        "label": {"show": bool(signs), "formatter": plain("  ".join(signs))},
     }
 
 
-def _arrow(
-    source: str,
-    target: str,
-    bits: float,
-    link: LinkView,
-    level: Level,
-    *,
-    full: bool,
-    named: bool,
-    scale: float,
-) -> dict[str, Any]:
+def _arrow(source: str, target: str, link: LinkView, level: Level, room: Room) -> dict[str, Any]:
     """Return what flows on a cable in one direction."""
     return {
         "source": source,
         "target": target,
         "value": link.name,
         "symbol": ["none", "arrow"],
-        "symbolSize": (6 + level.width) * scale,
-        "lineStyle": {"color": level.colour, "width": level.width * scale, "type": "solid", "opacity": 1},
-        "label": {"show": named or full, "formatter": about(bits) + (f" {FULL_SIGN}" if full else "")},
+        "symbolSize": (6 + level.width) * room.unit,
+        "lineStyle": {
+            "color": level.colour,
+            "width": level.width * room.unit,
+            "type": "solid",
+            "opacity": 1,
+        },
     }
 
 

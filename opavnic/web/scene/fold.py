@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
 
 from hfi_sim.base.text import counted
@@ -13,8 +12,6 @@ from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
 GROUP: Final = "hosts"
 """Kind of a node that stands for the hosts of a switch."""
-_SIZE: Final = (76.0, 26.0)
-_NARROWEST, _LOWEST = 40.0, 20.0
 
 
 def folded(seen: Scene, unfolded: Collection[str] = ()) -> Scene:
@@ -37,21 +34,12 @@ def folded(seen: Scene, unfolded: Collection[str] = ()) -> Scene:
             groups.setdefault(home, []).append(name)
     groups = {home: names for home, names in groups.items() if len(names) > 1}
     into = {name: home for home, names in groups.items() for name in names}
-    nodes = [_legible(node) for node in seen.nodes if node.name not in into]
+    nodes = [node for node in seen.nodes if node.name not in into]
     links = [link for link in seen.links if link.a not in into and link.b not in into]
-    room = _room([sum(hosts[name].at[0] for name in names) / len(names) for names in groups.values()])
-    lowest = max((hosts[name].at[1] for name in into), default=0.0)
     for home, names in groups.items():
-        nodes.append(_group(home, [hosts[name] for name in names], room, lowest))
+        nodes.append(_group(home, [hosts[name] for name in names]))
         links.append(_together(home, nodes[-1].name, [link for name in names for link in cables[name]]))
     return replace(seen, nodes=tuple(nodes), links=tuple(links))
-
-
-def _legible(node: NodeView) -> NodeView:
-    """Return the managers' node as wide as its name: beside hundreds of hosts it was a dot."""
-    if node.kind != "manager":
-        return node
-    return replace(node, size=(max(node.size[0], _NARROWEST), max(node.size[1], _LOWEST)))
 
 
 def home_of(seen: Scene, host: str) -> str:
@@ -59,21 +47,12 @@ def home_of(seen: Scene, host: str) -> str:
     return next((link.b if link.a == host else link.a for link in seen.links if host in (link.a, link.b)), "")
 
 
-def _room(middles: Sequence[float]) -> float:
-    """Return how wide nodes may be that stand in a row at these places."""
-    ordered = sorted(middles)
-    steps = [b - a for a, b in pairwise(ordered) if b > a]
-    return max(_NARROWEST, min([_SIZE[0], *(step - 4 for step in steps)]))
-
-
-def _group(home: str, hosts: Sequence[NodeView], width: float, y: float) -> NodeView:
+def _group(home: str, hosts: Sequence[NodeView]) -> NodeView:
     wrong = [f"{host.name}: {host.wrong}" for host in hosts if host.wrong]
     return NodeView(
         name=f"{counted(len(hosts), 'host')} of {home}",
         kind=GROUP,
         host=home,
-        at=(sum(host.at[0] for host in hosts) / len(hosts), y),
-        size=(width, _SIZE[1]),
         lid=None,
         vesws=frozenset[str]().union(*(host.vesws for host in hosts)),
         vnics=(),
@@ -120,7 +99,8 @@ class Level:
     """Pixels."""
 
 
-IDLE_BPS: Final = 1e3
+IDLE_BPS: Final = 1e4
+"""What managers say to each other all the time is below it."""
 IDLE: Final = Level(IDLE_BPS, "idle", "#8a97a5", 1.5)
 _LOOKS: Final = (
     ("#5f93bb", 2.0),

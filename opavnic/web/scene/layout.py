@@ -1,163 +1,349 @@
-"""Where the nodes of a fabric are drawn in a browser, and how large, so that they stay apart: 200 hosts, too. Pure.
+"""Where the nodes of a fabric are drawn in a browser, and how large, so that they and their names stay apart. Pure.
 
-Trees are drawn in layers over the whole area; where the hosts do not fit beside each other, those of a switch stand in
-columns below it. Everything else is on a circle, as in other drawings. Where the lab file gives positions, those hold.
+Each switch that has hosts stands above them, in rows as long as the width allows; what does not fit beside each other
+stands in bands below each other, and the drawing becomes as high as that takes: on a phone too, each node has its name.
+Trees are drawn in layers, switches of a few others on an ellipse, and of many in rows. Where the lab file gives
+positions, those hold.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Final
+from unicodedata import east_asian_width
 
-from hfi_sim.fabric.topology.draw import Position, layers, picture
-from hfi_sim.fabric.topology.model import Topology
+from hfi_sim.fabric.topology.draw import Position, layers
 
-WIDTH: Final = 770.0
-HEIGHT: Final = 490.0
-"""Pixels of the drawing on a screen of 1400 by 900: ECharts fills four fifths of it, and keeps the proportions."""
+PRINT: Final = 12.0
+"""Pixels of print on a laptop; the other lengths here are for it, and grow with it."""
 _WIDEST: Final = 72.0
-_HIGHEST: Final = 24.0
-_GAP: Final = 6.0
-_SMALLEST: Final = 3.0
-_NAMED: Final = 36.0
-"""Width from one node to the next that leaves room for a name."""
-_LINE: Final = 18.0
-"""Height from one host in a column to the next."""
-_BELOW: Final = 70.0
-"""Height from a node with a position to what stands below it without one."""
-_APART: Final = 96.0
-"""Width from one such node to the next: the area is narrower on a small screen, and boxes are not."""
-_COLUMNS_HEIGHT: Final = 280.0
+_GAP: Final = 8.0
+_PADDING: Final = 9.0
+_LINE: Final = 24.0
+"""Height of a node with one line of print."""
+_TAGS: Final = 15.0
+"""What the names of virtual switches add to that."""
+_RISE: Final = 64.0
+_DROP: Final = 46.0
+"""Between layers of switches, and between a switch and its hosts: there is room for a rate between them."""
+_ROWS: Final = 12
+"""Rows of hosts below a switch up to which switches stand beside each other."""
+_ROUND: Final = 24
+"""Switches that may stand on an ellipse."""
+_HIGHER: Final = 1.6
+_DIGIT: Final = 0.6
+"""Width of a character, of the size of its print; of a wide one, and of a sign, 1."""
 
 Size = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What there is to draw on, in pixels."""
+
+    width: float
+    height: float
+    """As much as is on view; a drawing may become higher."""
+    print: float = PRINT
+
+    @property
+    def unit(self) -> float:
+        """How much larger than on a laptop everything is."""
+        return self.print / PRINT
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
-    """The centre and the size of each node, in pixels, by name."""
+    """The centre and the size of each node, in pixels, by name, and the height of the whole."""
 
     at: dict[str, Position]
     size: dict[str, Size]
+    height: float
 
 
-def layout(topology: Topology, given: Mapping[str, Position] = MappingProxyType({})) -> Layout:
-    """Return where to draw each node, and how large. Args: given: positions in any unit, of some nodes or none."""
-    if given := {name: at for name, at in given.items() if name in topology.nodes}:
-        return _given(topology, given)
-    found = layers(topology)
-    return _circle(topology) if found is None else _tree(topology, found)
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be drawn."""
+
+    texts: Mapping[str, str]
+    """What stands on each node, by its name."""
+    leaves: Collection[str]
+    """The nodes that are no switches."""
+    cables: Sequence[tuple[str, str]]
+    tagged: bool = False
+    """Whether hosts have names of virtual switches below their own, where there is room."""
+    given: Mapping[str, Position] = field(default_factory=dict)
+    """Positions in any unit, of some nodes or none."""
+
+    @property
+    def near(self) -> dict[str, list[str]]:
+        """The neighbours of each node."""
+        found: dict[str, list[str]] = {name: [] for name in self.texts}
+        for a, b in self.cables:
+            found[a].append(b)
+            found[b].append(a)
+        return found
 
 
-def _given(topology: Topology, given: Mapping[str, Position]) -> Layout:
-    """Draw nodes where the lab file has them, and each other one in a row below a neighbour that is drawn."""
-    at, graph = dict(given), topology.graph()
-    left, top = (min(place[axis] for place in at.values()) for axis in (0, 1))
-    wide, high = (max(place[axis] for place in at.values()) - least for axis, least in ((0, left), (1, top)))
-    scale = min(WIDTH / wide if wide else math.inf, HEIGHT / high if high else math.inf)
-    scale = scale if scale < math.inf else 1.0
-    at = {name: ((x - left) * scale, (y - top) * scale) for name, (x, y) in at.items()}
-    while left_over := [name for name in topology.nodes if name not in at]:
-        rows: dict[str, list[str]] = {}
-        for name in left_over:
-            if home := next((far for far in graph.adj[name] if far in at), ""):
-                rows.setdefault(home, []).append(name)
-        if not rows:  # no cable joins them to what has a position
-            rows = {"": left_over}
-        for home, names in rows.items():
-            x, y = at.get(home, (WIDTH / 2, HEIGHT))
-            at |= {
-                name: (x + (index - (len(names) - 1) / 2) * _APART, y + _BELOW)
-                for index, name in enumerate(names)
-            }
-    return Layout(at, dict.fromkeys(at, (_room(at), _HIGHEST)))
+def text_width(text: str, size: float) -> float:
+    """Return about how wide a text is drawn, in pixels; not less. Args: size: of its print."""
+    return size * sum(
+        1.0 if ord(char) > 0x2000 or east_asian_width(char) in "WF" else _DIGIT for char in text
+    )
 
 
-def _room(at: Mapping[str, Position]) -> float:
-    """Return how wide all nodes may be: those at one height stay apart."""
-    nearest = _WIDEST + _GAP
-    ordered = sorted(at.values(), key=lambda place: place[1])
-    for index, (x, y) in enumerate(ordered):
-        for other_x, other_y in ordered[index + 1 :]:
-            if other_y - y >= _HIGHEST:
-                break
-            nearest = min(nearest, abs(other_x - x) or nearest)
-    return max(nearest - _GAP, _SMALLEST)
+def layout(plan: Plan, room: Room) -> Layout:
+    """Return where to draw each node, and how large."""
+    return _Drawn(plan, room).layout()
 
 
-def _circle(topology: Topology) -> Layout:
-    drawn = picture(topology)
-    shrunk = min(1.0, WIDTH / drawn.width, HEIGHT / drawn.height)
-    size = (max(_WIDEST * shrunk, _SMALLEST), max(_HIGHEST * shrunk, _SMALLEST))
-    at = {name: (x * shrunk, y * shrunk) for name, (x, y) in drawn.at.items()}
-    return Layout(at, dict.fromkeys(at, size))
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A switch with its hosts, which stand below it."""
+
+    home: str
+    hosts: list[str]
 
 
-def _tree(topology: Topology, found: Sequence[Sequence[str]]) -> Layout:
-    at: dict[str, Position] = {}
-    size: dict[str, Size] = {}
-    hosts, switches = found[0], found[1:]
-    groups = _groups(topology, hosts)
-    stacked = len(hosts) * _NAMED > WIDTH and bool(switches)
-    bottom = HEIGHT
-    if stacked:
-        columns = list(_columns(groups, len(hosts)))
-        bottom -= max(height for _, _, _, height in columns)
-        for home, nodes, (left, width), _ in columns:
-            many = _columns_of(len(nodes), width)
-            step = width / many
-            for index, node in enumerate(nodes):
-                place = left + step * (index % many + 0.5)
-                at[node] = (place, bottom + _LINE * (index // many + 0.5))
-                size[node] = (max(min(step, _NAMED) - 2, _SMALLEST), _LINE - 4)
-            if home:
-                at[home] = (left + width / 2, 0.0)
-    else:
-        _row(hosts, bottom, at, size)
-    rise = (bottom - (_HIGHEST if stacked else 0)) / max(len(switches), 1)
-    for rank, names in enumerate(switches, 1):
-        y = rise * (len(switches) - rank)
-        placed = {name: at[name][0] for name in names if name in at}
-        _row(names, y, at, size)
-        if len(placed) == len(names):  # each above its hosts
-            at |= {name: (x, y) for name, x in placed.items()}
-    return Layout(at, size)
+class _Drawn:
+    """A drawing that is being laid out."""
 
+    def __init__(self, plan: Plan, room: Room) -> None:
+        self.plan = plan
+        self.room = room
+        self.near = plan.near
+        self.at: dict[str, Position] = {}
+        self.size: dict[str, Size] = {}
+        unit = room.unit
+        self.gap, self.line, self.widest = _GAP * unit, _LINE * unit, _WIDEST * unit
+        self.wide = {
+            name: text_width(text, room.print) + _PADDING * unit for name, text in plan.texts.items()
+        }
+        self.cell = max((self.wide[name] for name in plan.leaves), default=0.0) + self.gap
+        self.host_line = self.line
 
-def _row(names: Sequence[str], y: float, at: dict[str, Position], size: dict[str, Size]) -> None:
-    step = WIDTH / len(names)
-    for index, name in enumerate(names):
-        at[name] = (step * (index + 0.5), y)
-        size[name] = (max(min(step - _GAP, _WIDEST), _SMALLEST), _HIGHEST)
+    def layout(self) -> Layout:
+        given = {name: at for name, at in self.plan.given.items() if name in self.plan.texts}
+        if given:
+            return self._given(given)
+        leaves = [name for name in self.plan.texts if name in self.plan.leaves]
+        found = layers(leaves, self.near) if leaves else None
+        units = self._units()
+        if found is not None and len(found) > 1:
+            height = self._tree(found[1:], units)
+        elif (round_height := self._ellipse(units)) is not None:
+            height = round_height
+        else:
+            height = self._rows_of_units(units)
+        return Layout(self.at, self.size, max(height, self.room.height))
 
+    def _units(self) -> list[_Unit]:
+        """Return the switches with the hosts that are cabled to each first; a host without a switch is one itself."""
+        hosts: dict[str, list[str]] = {name: [] for name in self.plan.texts if name not in self.plan.leaves}
+        for name in self.plan.texts:
+            if name in self.plan.leaves:
+                home = next((far for far in self.near[name] if far not in self.plan.leaves), None)
+                if home is None:
+                    hosts[name] = []
+                else:
+                    hosts[home].append(name)
+        return [_Unit(home, names) for home, names in hosts.items()]
 
-def _groups(topology: Topology, hosts: Sequence[str]) -> dict[str, list[str]]:
-    """Return the hosts by the switch that each is cabled to first."""
-    graph = topology.graph()
-    found: dict[str, list[str]] = {}
-    for host in hosts:
-        found.setdefault(next(iter(graph.adj[host]), ""), []).append(host)
-    return found
+    # --- trees -------------------------------------------------------------------------------------------
 
-
-def _columns(
-    groups: dict[str, list[str]], hosts: int
-) -> Iterator[tuple[str, list[str], tuple[float, float], float]]:
-    """Yield each switch with its hosts, where they stand from left to right (begin, width), and how high they do."""
-    left = 0.0
-    for home, nodes in groups.items():
-        width = WIDTH * len(nodes) / hosts
-        yield (
-            home,
-            nodes,
-            (left + _GAP / 2, width - _GAP),
-            _LINE * math.ceil(len(nodes) / _columns_of(len(nodes), width - _GAP)),
+    def _tree(self, switches: Sequence[Sequence[str]], units: list[_Unit]) -> float:
+        """Place a tree. Args: switches: in layers, the lowest first. Returns the height that it takes."""
+        lowest = set(switches[0])
+        units = [unit for unit in units if unit.home in lowest]
+        bands, rows = self._bands(units)
+        single = rows == 1 and len(bands) == 1
+        many = max(sum(len(unit.hosts) for unit in units), 1)
+        if single and self.plan.tagged and self.room.width / many >= self.widest:
+            self.host_line = self.line + _TAGS * self.room.unit
+        upper = [self._wrapped(names) for names in reversed(switches[1:])]
+        drops = sum(any(unit.hosts for unit in band) for band in bands)
+        fixed = sum(len(lines) for lines in upper) + len(bands)
+        needed = (
+            2 * self.gap + fixed * (self.line + 2 * self.gap) + drops * rows * (self.host_line + self.gap)
         )
-        left += width
+        unit = self.room.unit
+        needed += len(upper) * _RISE * unit + drops * _DROP * unit
+        spare = max(self.room.height - needed, 0.0) / max(len(upper) + drops, 1)
+        rise, drop = _RISE * unit + spare, _DROP * unit + spare
+        y = self.gap
+        for lines in upper:
+            for number, names in enumerate(lines):
+                self._row(names, y, number, len(lines))
+                y += self.line + 2 * self.gap
+            y += rise
+        for band in bands:
+            y = self._band(band, y, rows, drop) + self.gap
+        return y
 
+    def _bands(self, units: list[_Unit]) -> tuple[list[list[_Unit]], int]:
+        """Return the units in bands, and in how many rows their hosts stand."""
+        for count in range(1, len(units) + 1):
+            each = math.ceil(len(units) / count)
+            bands = [units[first : first + each] for first in range(0, len(units), each)]
+            most = _ROWS if count < len(units) else max(len(unit.hosts) for unit in units) or 1
+            for rows in range(1, most + 1):
+                if all(sum(self._least(unit, rows) for unit in band) <= self.room.width for band in bands):
+                    return bands, rows
+        return [[unit] for unit in units], max(len(unit.hosts) for unit in units) or 1
 
-def _columns_of(hosts: int, width: float) -> int:
-    """Return in how many columns the hosts of a switch stand."""
-    return min(hosts, max(1, int(width // _NAMED), math.ceil(hosts * _LINE / _COLUMNS_HEIGHT)))
+    def _least(self, unit: _Unit, rows: int) -> float:
+        """Return how wide a unit is at least."""
+        return max(self.wide[unit.home] + self.gap, math.ceil(len(unit.hosts) / rows) * self.cell)
+
+    def _band(self, band: Sequence[_Unit], y: float, rows: int, drop: float) -> float:
+        """Place units beside each other over the whole width; return where the band ends."""
+        least = [self._least(unit, rows) for unit in band]
+        spare = max(self.room.width - sum(least), 0.0)
+        shares = [max(math.ceil(len(unit.hosts) / rows), 1) for unit in band]
+        left = 0.0
+        end = y + self.line
+        for unit, wide, share in zip(band, least, shares, strict=True):
+            wide += spare * share / sum(shares)
+            end = max(end, self._unit(unit, left, wide, y, rows, drop))
+            left += wide
+        return end
+
+    def _unit(self, unit: _Unit, left: float, wide: float, y: float, rows: int, drop: float) -> float:
+        """Place a switch and its hosts; return where they end."""
+        self._put(unit.home, left + wide / 2, y + self.line / 2, wide)
+        columns = max(math.ceil(len(unit.hosts) / rows), 1)
+        step = wide / columns
+        y += self.line + drop
+        for index, name in enumerate(unit.hosts):
+            in_row = min(columns, len(unit.hosts) - index // columns * columns)
+            x = left + wide / 2 + (index % columns - (in_row - 1) / 2) * step
+            self._put(name, x, y + self.host_line / 2 + index // columns * (self.host_line + self.gap), step)
+        used = math.ceil(len(unit.hosts) / columns)
+        return y + used * (self.host_line + self.gap) if used else y - drop
+
+    def _put(self, name: str, x: float, y: float, room: float) -> None:
+        high = self.host_line if name in self.plan.leaves else self.line
+        self.at[name] = (x, y)
+        self.size[name] = (max(min(room - self.gap, self.widest), self.wide[name]), high)
+
+    def _wrapped(self, names: Sequence[str]) -> list[Sequence[str]]:
+        """Return names in as many rows as their widths need, about as many in each."""
+        widest = max(self.wide[name] for name in names) + self.gap
+        most = int(self.room.width // widest)
+        if len(names) > most:  # rows below each other are shifted by half a place
+            most = int(self.room.width / widest - 0.5)
+        rows = math.ceil(len(names) / max(most, 1))
+        each = math.ceil(len(names) / rows)
+        return [names[first : first + each] for first in range(0, len(names), each)]
+
+    def _row(self, names: Sequence[str], y: float, number: int, rows: int) -> None:
+        """Place a row of switches. Args: number: of the rows of its layer, which are shifted against each other."""
+        shift = 0.5 * (number % 2) if rows > 1 else 0.0
+        step = self.room.width / (len(names) + (0.5 if rows > 1 else 0.0))
+        for index, name in enumerate(names):
+            self._put(name, step * (index + 0.5 + shift), y + self.line / 2, step)
+
+    # --- what is no tree ---------------------------------------------------------------------------------
+
+    def _block(self, unit: _Unit) -> tuple[float, float, int]:
+        """Return the width and height of a unit by itself, and its rows of hosts."""
+        rows = math.ceil(math.sqrt(len(unit.hosts) / 2)) or 1
+        high = self.line + self.gap
+        if unit.hosts:
+            high += _DROP / 2 * self.room.unit + rows * (self.host_line + self.gap)
+        return self._least(unit, rows), high, rows
+
+    def _ellipse(self, units: Sequence[_Unit]) -> float | None:
+        """Place units on an ellipse; return its height, or None where they are too many for one."""
+        if len(units) > _ROUND:
+            return None
+        blocks = [self._block(unit) for unit in units]
+        wide, high = max(block[0] for block in blocks), max(block[1] for block in blocks)
+        height = self.room.height
+        while height <= max(self.room.height, self.room.width) * _HIGHER:
+            radius = (self.room.width - wide) / 2, (height - high) / 2
+            turns = [2 * math.pi * index / len(units) for index in range(len(units))]
+            at = [
+                (self.room.width / 2 + radius[0] * math.sin(turn), height / 2 - radius[1] * math.cos(turn))
+                for turn in turns
+            ]
+            if min(radius) > 0 and all(
+                abs(a[0] - b[0]) >= wide or abs(a[1] - b[1]) >= high for a, b in combinations(at, 2)
+            ):
+                for unit, (x, y), block in zip(units, at, blocks, strict=True):
+                    drop = _DROP / 2 * self.room.unit
+                    self._unit(unit, x - block[0] / 2, block[0], y - block[1] / 2, block[2], drop)
+                return height
+            height *= 1.1
+        return None
+
+    def _rows_of_units(self, units: Sequence[_Unit]) -> float:
+        """Place units in rows; return the height that they take."""
+        blocks = [self._block(unit) for unit in units]
+        wide, high = max(block[0] for block in blocks), max(block[1] for block in blocks)
+        most = max(int(self.room.width // wide), 1)
+        whole = [each for each in range(max(most // 2, 1), most + 1) if len(units) % each == 0]
+        each = whole[-1] if whole else most
+        rows = math.ceil(len(units) / each)
+        step = max(self.room.height / rows, high + _DROP / 2 * self.room.unit)
+        for index, (unit, block) in enumerate(zip(units, blocks, strict=True)):
+            slot = self.room.width / each
+            left = slot * (index % each) + (slot - block[0]) / 2
+            y = step * (index // each) + (step - block[1]) / 2
+            self._unit(unit, left, block[0], y, block[2], _DROP / 2 * self.room.unit)
+        return step * rows
+
+    # --- positions of the lab file -----------------------------------------------------------------------
+
+    def _given(self, given: Mapping[str, Position]) -> Layout:
+        """Draw nodes where the lab file has them, and each other one in a row below a neighbour that is drawn."""
+        at = self._scaled(given)
+        while left_over := [name for name in self.plan.texts if name not in at]:
+            rows: dict[str, list[str]] = {}
+            for name in left_over:
+                if home := next((far for far in self.near[name] if far in at), ""):
+                    rows.setdefault(home, []).append(name)
+            if not rows:  # no cable joins them to what has a position
+                rows = {"": left_over}
+            for home, names in rows.items():
+                x, y = at.get(home, (self.room.width / 2, self.room.height))
+                step = max(self.wide[name] for name in names) + self.gap
+                at |= {
+                    name: (x + (index - (len(names) - 1) / 2) * step, y + self.line + _DROP * self.room.unit)
+                    for index, name in enumerate(names)
+                }
+        high = max(y for _, y in at.values())
+        if len(at) > len(given):  # what was added has to be on the area, too
+            at = self._scaled(at)
+            high = self.room.height
+        room = self._nearest(at)
+        wide = {name: min(max(room, 3.0), max(self.widest, self.wide[name])) for name in at}
+        return Layout(at, {name: (wide[name], self.line) for name in at}, max(high, self.room.height))
+
+    def _scaled(self, at: Mapping[str, Position]) -> dict[str, Position]:
+        """Return positions in their proportions over the whole area."""
+        left, top = (min(place[axis] for place in at.values()) for axis in (0, 1))
+        wide, high = (
+            max(place[axis] for place in at.values()) - least for axis, least in ((0, left), (1, top))
+        )
+        side = max(self.wide.values()) / 2 + self.gap / 2
+        area = self.room.width - 2 * side, self.room.height - self.line - 2 * self.gap
+        scale = min(area[0] / wide if wide else math.inf, area[1] / high if high else math.inf)
+        scale = scale if scale < math.inf else 1.0
+        x0 = (self.room.width - wide * scale) / 2
+        y0 = (self.room.height - high * scale) / 2
+        return {name: (x0 + (x - left) * scale, y0 + (y - top) * scale) for name, (x, y) in at.items()}
+
+    def _nearest(self, at: Mapping[str, Position]) -> float:
+        """Return how wide all nodes may be: those at one height stay apart."""
+        nearest = math.inf
+        ordered = sorted(at.values(), key=lambda place: place[1])
+        for index, (x, y) in enumerate(ordered):
+            for other_x, other_y in ordered[index + 1 :]:
+                if other_y - y >= self.line:
+                    break
+                nearest = min(nearest, abs(other_x - x) or nearest)
+        return nearest - self.gap

@@ -9,13 +9,11 @@ from typing import Any, Final
 from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted, visible
 from hfi_sim.fabric.topology.draw import Position
-from hfi_sim.fabric.topology.ibnet import loads
 from hfi_sim.fabric.topology.model import NodeKind, Topology
 from opavnic.base.state import counters_of
 from opavnic.observe.rates import Paces, Rates
 from opavnic.state.fabric import FaultsSet, FaultStatus, TopologyState
 from opavnic.state.lab import HostStatus, LabState, LinkStatus, VnicStatus
-from opavnic.web.scene.layout import Layout, Size, layout
 
 NO_PACES: Final[Paces] = dict.fromkeys(counters_of(LinkStatus), 0.0)
 EM_NODE: Final = "em"
@@ -31,8 +29,6 @@ class NodeView:
     """host, switch, manager for the managers' own node, or hosts for those of a switch that are drawn as one."""
     host: str
     """The host that an HFI is in; for a switch its own name."""
-    at: Position
-    size: Size
     lid: int | None
     vesws: frozenset[str]
     """Virtual switches that the host has a VNIC on."""
@@ -98,6 +94,8 @@ class Scene:
     links: tuple[LinkView, ...]
     vnics: tuple[tuple[HostStatus, VnicStatus, Paces], ...]
     faults: Sequence[FaultStatus]
+    positions: Mapping[str, Position]
+    """Of nodes, in any unit, as the lab file gives them."""
 
     @property
     def vesws(self) -> list[str]:
@@ -134,24 +132,10 @@ class Scene:
         return next((node for node in self.nodes if node.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A topology and where its nodes are drawn. It is made once for each topology, not for each look."""
-
-    topology: Topology
-    layout: Layout
-
-    @classmethod
-    def of(cls, answer: TopologyState) -> Drawing:
-        """Make the drawing of a topology."""
-        topology = loads(answer.ibnetdiscover)
-        return cls(topology, layout(topology, answer.positions))
-
-
-def scene(drawing: Drawing, fabric: TopologyState, faults: FaultsSet, found: Rates) -> Scene:
+def scene(topology: Topology, fabric: TopologyState, faults: FaultsSet, found: Rates) -> Scene:
     """Return what is to be seen.
 
-    Args:  drawing: of the topology. found: the rates since the look before.
+    Args:  topology: as `fabric` has it. found: the rates since the look before.
     """
     state = found.lab
     hosts = {host.name: host for host in state.hosts}
@@ -162,10 +146,11 @@ def scene(drawing: Drawing, fabric: TopologyState, faults: FaultsSet, found: Rat
         state=state,
         summary=summary(state),
         mads=found.mads,
-        nodes=tuple(_node_view(drawing, name, lids, hosts, faults.faults) for name in drawing.topology.nodes),
-        links=tuple(_link_view(cable, paces, down, faults.faults) for cable in drawing.topology.cables),
+        nodes=tuple(_node_view(topology, name, lids, hosts, faults.faults) for name in topology.nodes),
+        links=tuple(_link_view(cable, paces, down, faults.faults) for cable in topology.cables),
         vnics=found.vnics,
         faults=faults.faults,
+        positions=fabric.positions,
     )
 
 
@@ -203,29 +188,28 @@ def _ends(name: str) -> frozenset[str]:
 
 
 def _node_view(
-    drawing: Drawing,
+    topology: Topology,
     name: str,
     lids: Mapping[str, int],
     hosts: Mapping[str, HostStatus],
     faults: Iterable[FaultStatus],
 ) -> NodeView:
-    node = drawing.topology.nodes[name]
+    node = topology.nodes[name]
     hit = tuple(fault.number for fault in faults if fault.on in (name, node.host))
-    drawn = drawing.layout.at[name], drawing.layout.size[name]
     if node.kind is NodeKind.SWITCH:
-        return NodeView(name, "switch", name, *drawn, None, frozenset(), (), "", hit)
+        return NodeView(name, "switch", name, None, frozenset(), (), "", hit)
     host = hosts.get(node.host or name)
     lid = lids.get(name)
     if host is None:
         kind = "manager" if name == EM_NODE else "host"
-        return NodeView(name, kind, node.host or name, *drawn, lid, frozenset(), (), "", hit)
+        return NodeView(name, kind, node.host or name, lid, frozenset(), (), "", hit)
     wrong = [f"{vnic.interface}: {vnic.state_text}" for vnic in host.vnics if not vnic.is_up]
     vesws = frozenset(visible(vnic.vesw_text) for vnic in host.vnics)
     lines = tuple(
         " ".join((vnic.interface, visible(vnic.vesw_text), vnic.ip or "without address"))
         for vnic in host.vnics
     )
-    return NodeView(name, "host", host.name, *drawn, lid, vesws, lines, "; ".join(wrong), hit)
+    return NodeView(name, "host", host.name, lid, vesws, lines, "; ".join(wrong), hit)
 
 
 def _link_view(
