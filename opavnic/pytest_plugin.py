@@ -75,8 +75,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--fabric-report",
-        action="store_true",
-        help="Write a page about each failed test to .fabric/: its fabric, packets by time and place, events, drops.",
+        choices=("failed", "always", "never"),
+        default="failed",
+        help="Write a page about each of these tests to .fabric/: what happened, packets, drops (default: failed).",
     )
     group.addoption(
         "--fabric-trace",

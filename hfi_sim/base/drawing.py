@@ -58,9 +58,9 @@ class Canvas:
         self._add("rect", x=at[0], y=at[1], width=size[0], height=size[1], fill=fill, **more)
 
     def node(self, middle: Point, size: Point, name: str, colour: str) -> None:
-        """Add a box with a name in it. Args: middle: of the box."""
+        """Add a box with a name in it, by which a script finds it. Args: middle: of the box."""
         x, y = middle
-        self.box((x - size[0] / 2, y - size[1] / 2), size, colour, rx=4)
+        self.box((x - size[0] / 2, y - size[1] / 2), size, colour, rx=4, data_node=xml_text(name))
         self.text((x, y + 4), name, PAPER, text_anchor="middle")
 
     def dot(self, at: Point, radius: float, colour: str, title: str) -> None:

@@ -23,12 +23,12 @@ from opavnic.observe.journeys import Hop, Journey, Message, messages
 COLOURS: Final = files("opavnic.observe").joinpath("colours.css").read_text()
 """Variables of CSS, light and dark."""
 _PAGE_STYLE: Final = """
-body { font: 1rem/1.45 system-ui, sans-serif; margin: 1rem auto; max-width: 90rem; padding: 0 1rem; }
+body { font: 1rem/1.45 system-ui, sans-serif; margin: 2.2rem auto 1rem; max-width: 90rem; padding: 0 1rem; }
 body { background: var(--paper); color: var(--ink); } a { color: var(--link); }
 h1 { font-size: 1.4rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid; }
 pre { background: var(--panel); padding: .8rem; overflow: auto; } .failed { color: var(--bad); }
-.drawing { max-height: 75vh; } .colours { float: right; }
+.drawing { max-height: 75vh; } .colours { position: absolute; top: .5rem; right: 1rem; }
 @media (prefers-color-scheme: light) { :root:has(.colours :checked) { color-scheme: dark; } }
 @media (prefers-color-scheme: dark) { :root:has(.colours :checked) { color-scheme: light; } }
 @media (min-width: 2200px) { body { zoom: 1.35; } }
@@ -53,6 +53,12 @@ PARTS_STYLE: Final = """
 .parts :target { outline: 2px solid var(--link); } .parts summary { cursor: pointer; overflow-wrap: anywhere; }
 .parts text:not([fill]) { fill: var(--ink); } .parts rect[fill="white"] { fill: var(--paper); }
 .parts [stroke="white"] { stroke: var(--paper); }
+.replayed.live line { stroke: var(--dim); stroke-dasharray: none; stroke-width: 1; }
+.replayed.live text[data-link] { visibility: hidden; } .replayed.live text[data-link].is-down { visibility: visible; }
+.replayed.live line.is-faulty { stroke: var(--fault); stroke-width: 4; }
+.replayed.live line.is-down { stroke: var(--bad); stroke-width: 3; stroke-dasharray: 5 4; }
+.replayed.live rect.is-faulty { stroke: var(--fault); stroke-width: 4; }
+.replayed.live rect.is-down { fill: var(--bad); }
 """ + "\n".join(
     f'.parts text[fill="{drawn}"], .parts path[fill="{drawn}"] {{ fill: var({shown}); }} '
     f'.parts [stroke="{drawn}"] {{ stroke: var({shown}); }}'
@@ -61,13 +67,15 @@ PARTS_STYLE: Final = """
 """Of what stands within an element of the class `parts`, on a page of its own or on one of the web view."""
 
 
-def drawing(drawn: Canvas, what: str, *, links: bool = False) -> str:
+def drawing(drawn: Canvas, what: str, *, links: bool = False, replayed: bool = False) -> str:
     """Return a drawing as a part of a page that can be scrolled with the keyboard.
 
-    Args:  what: it shows, plain text. links: there are some in it.
+    Args:  what: it shows, plain text. links: there are some in it. replayed: the timeline of the page shows in it what
+           was so at its cursor.
     """
+    classes = "drawing replayed" if replayed else "drawing"
     svg = drawn.svg(what, role="group" if links else "img")
-    return f'<div class="drawing" tabindex="0" role="region" aria-label="{xml_text(what)}">{svg}</div>'
+    return f'<div class="{classes}" tabindex="0" role="region" aria-label="{xml_text(what)}">{svg}</div>'
 
 
 def page(title: str, parts: Iterable[str]) -> str:
@@ -78,9 +86,9 @@ def page(title: str, parts: Iterable[str]) -> str:
             '<html lang="en"><head><meta charset="utf-8">'
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{xml_text(visible(title))}</title><style>{COLOURS}{_PAGE_STYLE}{PARTS_STYLE}</style></head>"
-            f'<body class="parts"><main>{_SWITCH}',
+            '<body class="parts"><main>',
             *parts,
-            "</main></body></html>\n",
+            f"{_SWITCH}</main></body></html>\n",
         ]
     )
 

@@ -4,11 +4,12 @@
  *   marks  [time, group, name, state, wrong, text], oldest first; without a state: something that only happened
  *   rates  {name: {unit, gap, points: [[time, value], ...]}}, oldest first; of points further apart than gap, if it is
  *          not 0, nothing is known of the time between them
+ * A drawing of the class "replayed" on the same page shows what was so at the cursor: cables have data-link, nodes data-node.
  *   now    the end of what is known; clock: "utc" (times are seconds since 1970) or "ms"; reset: forget what was there
  */
 "use strict";
 (() => {
-  const KEPT = 10000, POINTS = 10000, LEFT = 230, RIGHT = 16, ROW = 22, RATE = 54, AXIS = 26, MOST = 12, FOUND = 60;
+  const KEPT = 10000, POINTS = 10000, LEFT = 230, RIGHT = 16, ROW = 22, RATE = 54, AXIS = 26, MOST = 12, FOUND = 60, PLAY_S = 20;
   const ROUND = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
   const ORDER = ["fault", "link", "port", "VNIC", "EM"];
   const TITLES = {fault: "Faults", link: "Links", port: "HFI ports", VNIC: "VNICs", EM: "Ethernet Manager"};
@@ -64,7 +65,9 @@
         const made = make("button", {type: "button", title}, text);
         made.addEventListener("click", act);
         tools.append(made);
+        return made;
       };
+      this.player = button("Play", `from the cursor to the end; all of it in ${PLAY_S} s`, () => this.play());
       button("Zoom in", "key +", () => this.zoom(0.5));
       button("Zoom out", "key -", () => this.zoom(2));
       button("All", "key 0", () => this.all());
@@ -283,6 +286,37 @@
       this.draw();
     }
 
+    /** Move the cursor by itself to the end, or stop that. */
+    play() {
+      const stop = () => { cancelAnimationFrame(this.playing); this.playing = 0; this.player.textContent = "Play"; };
+      if (this.playing) return stop();
+      const begin = performance.now(), from = this.cursor >= this.known ? this.first : this.cursor;
+      const speed = (this.known - this.first) / PLAY_S / 1e3;
+      const step = (now) => {
+        this.moveTo(from + (now - begin) * speed);
+        if (this.cursor >= this.known) return stop();
+        this.playing = requestAnimationFrame(step);
+      };
+      this.player.textContent = "Pause";
+      this.playing = requestAnimationFrame(step);
+    }
+
+    /** Show in the drawing of the fabric what was wrong, and what had a fault set. */
+    show(wrong, faults) {
+      const bare = (name) => name.split(/--|->/).map((end) => end.replace(/:\d+$/, "")).sort().join("--");
+      const down = new Set(), faulty = new Set();
+      for (const [, group, name] of wrong) down.add(group === "link" ? name : bare(name.split(" ")[0]));
+      for (const [, , , , , text] of faults) faulty.add(bare(/ on (\S+)/.exec(text)?.[1] ?? ""));
+      for (const drawn of document.querySelectorAll(".replayed")) {
+        drawn.classList.add("live");
+        for (const each of drawn.querySelectorAll("[data-link], [data-node]")) {
+          const {link, node} = each.dataset;
+          each.classList.toggle("is-down", down.has(link ?? node));
+          each.classList.toggle("is-faulty", faulty.has(bare(link ?? node)));
+        }
+      }
+    }
+
     /** Go to the next change, or with -1 to the one before. */
     step(way) {
       let at = upTo(this.marks, this.cursor);
@@ -314,6 +348,7 @@
         if (!mark || !mark[3]) continue;
         if (of.group === "fault") { if (mark[3] === "active") faults.push(mark); } else if (mark[4]) wrong.push(mark);
       }
+      this.show(wrong, faults);
       const say = (text, kind = "") => list.append(make("li", {class: kind}, text));
       const some = (marks, kind, text) => {
         for (const mark of marks.slice(0, MOST)) say(text(mark), kind);

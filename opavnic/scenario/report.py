@@ -1,5 +1,5 @@
-"""A page about one test: fabric, what happened over time, packets by time and place, lost ones hop by hop, MADs as a
-sequence diagram, faults, drops, events.
+"""A page about one test: what happened over time, and the fabric at any moment of it, packets by time and place, lost
+ones hop by hop, MADs as a sequence diagram, faults, drops, events.
 
 Text of tests, programs and packets is escaped.
 """
@@ -43,30 +43,27 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
     Args:  name: of the test. outcome: passed or failed. failure: what went wrong, as pytest prints it; may be empty.
            repeat: the command that runs it again.
     """
-    parts = [
-        f'<h1>{xml_text(name)} <span class="{xml_text(outcome)}">{xml_text(outcome)}</span></h1>',
-        f"<p>Seed {scenario.seed}. Again: <code>{xml_text(repeat)}</code></p>",
-    ]
+    parts = [f'<h1 class="{xml_text(outcome)}">{xml_text(cause(failure) if failure else name)}</h1>']
+    parts += _suspects(scenario) if failure else []
+    parts.append(
+        f"<p>{xml_text(name)} {xml_text(outcome)}. Seed {scenario.seed}. Again: <code>{xml_text(repeat)}</code></p>"
+    )
     if failure:
         lines = failure.expandtabs().splitlines()
-        parts[1:1] = [
-            f'<p class="failed"><strong>{xml_text(cause(failure))}</strong></p>',
-            *_suspects(scenario),
-        ]
         text = "\n".join(map(xml_text, lines))
         parts.append(f'<details><summary>What pytest says</summary><pre tabindex="0">{text}</pre></details>')
     seen = journeys(scenario.trace.records)
     lost = [journey for journey in seen if journey.dropped is not None]
     cables = topology_drawing(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
-    parts += ["<h2>Fabric</h2>", drawing(cables, "fabric")]
-    parts += ["<h2>What happened</h2>", *timeline_html(_over_time(scenario))]
+    parts += ["<h2>What happened</h2>", drawing(cables, "fabric", replayed=True)]
+    parts += timeline_html(_over_time(scenario))
     parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]
     parts += ["<h2>Packets that were lost, hop by hop</h2>", *way_parts(lost, LOST_DRAWN)]
     parts += ["<h2>MADs</h2>", *mad_parts(messages(seen), MADS_DECODED)]
     parts += ["<h2>Faults</h2>", _faults(scenario)]
     parts += ["<h2>Drops</h2>", _drops(scenario)]
     parts += ["<h2>Events</h2>", _events(scenario)]
-    return page(name, parts)
+    return page(f"{outcome}: {name}", parts)
 
 
 def cause(failure: str) -> str:

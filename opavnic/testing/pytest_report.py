@@ -24,28 +24,32 @@ def add_sections(item: pytest.Item, scenario: Scenario, report: pytest.TestRepor
 
     Args:    when: setup, call or teardown.
     """
-    wanted = item.config.getoption("--fabric-pcap")
     failed = report.failed
-    path = None
-    if (wanted == "always" and when == "call") or (wanted == "failed" and failed):
-        path = _write_packets(item, scenario)
+    path = _write_packets(item, scenario) if _wants(item, "--fabric-pcap", when, failed=failed) else None
     trace_file = item.config.getoption("--fabric-trace")
     if trace_file is not None and when == "call":
         with trace_file.open("a", encoding="utf-8") as file:
             file.write(f"{scenario.trace.fingerprint} {scenario.trace.packets} {item.nodeid}\n")
-    if not failed:
-        return
     engine = item.config.getoption("--fabric-engine")
     again = f"pytest {item.nodeid!r} --fabric-seed={scenario.seed}"
     again += "" if engine == "python" else f" --fabric-engine={engine}"
+    wants_page = _wants(item, "--fabric-report", when, failed=failed)
+    page = _write_report(item, scenario, report, again) if wants_page else None
+    if not failed:
+        return
     lines = [f"seed {scenario.seed}; to repeat: {again}"]
     lines += [f"packets: {path}"] if path is not None else []
-    if item.config.getoption("--fabric-report"):
-        lines.append(f"report: {_write_report(item, scenario, report, again)}")
+    lines += [f"report: {page}"] if page is not None else []
     lines += [f"faults: {row['fault']} ({row['state']}, {row['hits']} hits)" for row in scenario.fault_log]
     lines += _drop_lines(scenario)
     report.sections.append(("fabric", "\n".join(lines)))
     report.sections.append(("fabric timeline", scenario.timeline.text()))
+
+
+def _wants(item: pytest.Item, option: str, when: str, *, failed: bool) -> bool:
+    """Return whether a file is wanted of a test that has come so far. Args: option: failed, always or never."""
+    wanted = item.config.getoption(option)
+    return bool((wanted == "always" and when == "call") or (wanted != "never" and failed))
 
 
 def _drop_lines(scenario: Scenario) -> list[str]:

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import uvicorn
 from fastapi import FastAPI, HTTPException
 from fastapi.middleware.gzip import GZipMiddleware
-from fastapi.responses import StreamingResponse
+from fastapi.responses import HTMLResponse, StreamingResponse
 from nicegui import background_tasks, ui
 
 from opavnic.lab.file.errors import LabError
@@ -25,7 +25,7 @@ from opavnic.web.pages.fabric import FabricPage
 from opavnic.web.pages.frame import Look
 from opavnic.web.pages.packets import PacketsPage, mads_page
 from opavnic.web.pages.part import PartView, parts_page
-from opavnic.web.pages.timeline import timeline_page
+from opavnic.web.pages.timeline import saved_run, timeline_page
 from opavnic.web.pages.vnics import vnic_page, vnics_page
 from opavnic.web.pages.watch import Watch
 
@@ -35,6 +35,8 @@ _FILL_S: Final = 0.1
 """How long a page waits for the first look at its lab."""
 _BUILD_S: Final = 120.0
 """How long a page may take on a machine whose processors are busy; the library's 3 s end in an error page."""
+_RECONNECT_S: Final = 20.0
+"""How long a browser that does not answer keeps its page; after the library's 3 s a busy one would load it anew."""
 _CHUNK: Final = 1 << 16
 
 
@@ -73,6 +75,14 @@ def application(watch: Watch, lab: str) -> FastAPI:
         answer = StreamingResponse(chunks(), media_type="application/x-pcapng")
         answer.headers["content-disposition"] = f'attachment; filename="{lab}.pcapng"'
         return answer
+
+    @app.get("/run.html")
+    async def run() -> HTMLResponse:
+        try:
+            text = await saved_run(watch)
+        except LabError as error:
+            raise HTTPException(400, str(error)) from None
+        return HTMLResponse(text, headers={"content-disposition": f'attachment; filename="{lab}.html"'})
 
     @page("/")
     async def fabric() -> None:
@@ -117,6 +127,7 @@ def application(watch: Watch, lab: str) -> FastAPI:
         language="en-US",
         dark=None,
         tailwind=False,
+        reconnect_timeout=_RECONNECT_S,
         gzip_middleware_factory=partial(GZipMiddleware, compresslevel=1),
         show_welcome_message=False,
     )

@@ -257,7 +257,7 @@ def test_failover_of_the_ethernet_manager(tmp_path: Path) -> None:
 
 
 def test_report_of_a_scenario_that_fails(browser: BrowserContext, tmp_path: Path) -> None:
-    (report,) = scenario_files(tmp_path, FAILING, "--fabric-report").glob("*.html")
+    (report,) = scenario_files(tmp_path, FAILING).glob("*.html")
     page = browser.new_page()
     page.set_viewport_size({"width": 1200, "height": 900})
     page.goto(report.as_uri())

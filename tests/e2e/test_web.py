@@ -257,6 +257,30 @@ def test_timeline_says_at_the_keyboard_what_was_so_when_a_link_was_cut(
     assert barriers(page) == []
 
 
+def test_run_is_saved_as_a_page_that_opens_offline_and_begins_with_what_is_wrong(
+    page: Page, browser: BrowserContext, url: str, program: Program, tmp_path: Path
+) -> None:
+    assert program("fault", "add", "link-down on h2:1--sw0:3").returncode == 0
+    go(page, url, "/timeline", "web")
+    page.locator(".replayed.live line.is-down").wait_for()
+    with page.expect_download(timeout=PATIENCE_MS) as found:
+        page.get_by_role("link", name="Save this run as a page").click()
+    found.value.save_as(tmp_path / "run.html")
+    assert program("fault", "clear").returncode == 0
+    saved = browser.new_page()
+    asked: list[str] = []
+    saved.on("request", lambda request: asked.append(request.url))
+    saved.goto((tmp_path / "run.html").as_uri())
+    saved.locator(".replayed.live line.is-down").wait_for()
+    first = saved.inner_text("main").splitlines()
+    assert first[0].startswith("1 fault is set: link-down on h2:1--sw0:3; 1 link is down: h2:1--sw0:3")
+    saved.get_by_role("slider").press("Home")
+    assert saved.locator(".replayed.live line.is-down").count() == 0
+    assert asked == [(tmp_path / "run.html").as_uri()]
+    assert barriers(saved) == []
+    saved.close()
+
+
 def test_page_behind_another_tab_asks_for_nothing_until_it_is_seen_again(
     page: Page, browser: BrowserContext, url: str, program: Program
 ) -> None:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from e2e.web_view import barriers
+from hfi_sim.fabric.topology.draw import drawing as topology_drawing
+from hfi_sim.fabric.topology.generators import generate
+from opavnic.observe.pages import drawing
 from opavnic.observe.pages import page as html_page
 from opavnic.observe.timeline import KEPT, Mark, Rate, timeline_data, timeline_html
 
@@ -93,3 +96,40 @@ def test_line_stops_where_nobody_looked_and_the_cursor_says_so(browser: BrowserC
     page.get_by_text("MADs: not known").wait_for()
     page.mouse.click(right["x"] + 8, box["y"] + 10)
     page.get_by_text("MADs: 5 MADs/s").wait_for()
+
+
+def test_fabric_shows_what_was_so_at_the_cursor_which_plays_by_itself(browser: BrowserContext) -> None:
+    page = browser.new_page()
+    page.clock.install()
+    topology = generate("single-switch", hosts=2)
+    link = topology.cables[0].name
+    happened = [
+        Mark(10.0, "link", link, "down", True, ""),
+        Mark(20.0, "link", link, "up", False, ""),
+        Mark(30.0, "fault", "1", "active", False, "loss on h2 10%"),
+    ]
+    fabric = drawing(topology_drawing(topology), "fabric", replayed=True)
+    data = timeline_data(happened, {"MADs": Rate("MADs/s", [(0.0, 1.0)])}, 40.0)
+    page.set_content(html_page("x", [fabric, *timeline_html(data)]))
+    page.clock.run_for(1000)
+
+    def shown(sign: str) -> list[str | None]:
+        found = page.locator(f".replayed line.{sign}, .replayed rect.{sign}").all()
+        return [each.get_attribute("data-link") or each.get_attribute("data-node") for each in found]
+
+    slider = page.get_by_role("slider")
+    assert (shown("is-down"), shown("is-faulty")) == ([], ["h2"])
+    slider.press("Home")
+    assert (shown("is-down"), shown("is-faulty")) == ([], [])
+    slider.press("PageDown")
+    assert (shown("is-down"), shown("is-faulty")) == ([link], [])
+    page.get_by_role("button", name="Play").click()
+    page.clock.run_for(8000)
+    assert (shown("is-down"), shown("is-faulty")) == ([], [])
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Play").click()
+    page.clock.run_for(20_000)
+    page.get_by_text("UTC, now").wait_for()
+    assert shown("is-faulty") == ["h2"]
+    page.get_by_role("button", name="Play").wait_for()
+    assert barriers(page) == []

@@ -7,7 +7,9 @@ from typing import Final
 
 from nicegui import ui
 
+from hfi_sim.fabric.topology.model import Topology
 from opavnic.lab.file.errors import LabError
+from opavnic.observe.rate_tables import MANY
 from opavnic.observe.timeline import (
     ELEMENT,
     KEPT,
@@ -24,12 +26,28 @@ from opavnic.state.fabric import ChangesState
 from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.part import table
 from opavnic.web.pages.watch import GAP_S, TOTALS, Watch
+from opavnic.web.scene.run_page import fabric_drawing, run_page
 from opavnic.web.scene.scene import EM_NODE, Scene
 
 LISTED: Final = 1000
 """Events in the table; a lab keeps 10,000, which are all on the time axis."""
 CONFIGURED: Final = "ok"
 """What GET /em/vports says of a vport that is as the manager wants it."""
+
+
+async def saved_run(watch: Watch) -> str:
+    """Return the run of a lab as a page. Raises LabError."""
+    seen = await watch.look()
+    changes = (await watch.read(ChangesState, "/changes?after=0")).changes
+    try:
+        events = (await watch.read(EmEvents, f"/em/events?after=0&limit={KEPT}")).events
+    except LabError:  # another manager has none
+        events = []
+    rates = {
+        name: Rate(unit, [(when, values[name]) for when, values in watch.totals], GAP_S)
+        for name, unit in TOTALS.items()
+    }
+    return run_page(seen, watch.topology, changes, events, rates, time.time())
 
 
 def timeline_page(watch: Watch) -> Look:
@@ -54,6 +72,9 @@ class TimelinePage:
         self.look: Look = frame(watch, "Timeline", self._show)
         self._converged = ui.label()
         self._said = ui.label()
+        ui.link("Save this run as a page", "/run.html").props("download")
+        self._topology: Topology | None = None
+        self._fabric = ui.html(sanitize=False).classes("parts wide")
         self._drawing = ui.element(ELEMENT).classes("wide").props('data-testid="timeline"')
         self._table = table("Events", {"number": "number", "time": "time, UTC", "text": "event"})
 
@@ -62,11 +83,19 @@ class TimelinePage:
         if reset:
             self._pid, self._event, self._change, self._rated = seen.state.pid, 0, 0, 0.0
             self._listed.clear()
+        self._draw_fabric()
         marks = await self._marks()
         rates = {name: Rate(unit, self._since(name), GAP_S) for name, unit in TOTALS.items()}
         self._rated = self._watch.totals[-1][0] if self._watch.totals else 0.0
         data = timeline_data(marks, rates, time.time(), reset=reset)
         self._drawing.run_method("extend", data)
+
+    def _draw_fabric(self) -> None:
+        """Draw the fabric in which the cursor shows what was so; one of hundreds of hosts would be too small."""
+        topology = self._watch.topology
+        if topology is not self._topology:
+            self._topology = topology
+            self._fabric.set_content(fabric_drawing(topology) if len(topology.hosts()) <= MANY else "")
 
     def _since(self, name: str) -> list[tuple[float, float]]:
         return [(when, values[name]) for when, values in self._watch.totals if when > self._rated]

@@ -1,4 +1,4 @@
-"""`pytest --fabric-report`: the page about a failed test."""
+"""The page about a failed test, and `--fabric-report`."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def reports(pytester: pytest.Pytester, *arguments: str) -> dict[str, str]:
 
 
 def test_failed_tests_get_a_page_that_opens_offline_and_says_what_happened(pytester: pytest.Pytester) -> None:
-    pages = reports(pytester, "--fabric-report")
+    pages = reports(pytester)
     assert set(pages) == {"test_answer", "test_markup"}
     page = pages["test_answer"]
     assert "no ARP(op=is-at) within 5 ms" in page
-    head = page[page.index("<h1>") : page.index("<h2>Fabric")]
-    first = re.findall(r"<p.*?</p>", head)[:3]
+    head = page[page.index("<h1") : page.index("<h2>")]
+    first = re.findall(r"<(?:h1|p).*?</(?:h1|p)>", head)[:3]
     assert "no ARP(op=is-at) within 5 ms" in first[0]
     assert "test_it.py:" in first[0]
     assert "Faults that were set: loss on h2" in first[1]
@@ -74,5 +74,11 @@ def test_failed_tests_get_a_page_that_opens_offline_and_says_what_happened(pytes
     assert " down</title>" in pages["test_markup"]
 
 
-def test_without_the_option_there_is_no_page(pytester: pytest.Pytester) -> None:
-    assert reports(pytester) == {}
+def test_who_wants_no_page_gets_none(pytester: pytest.Pytester) -> None:
+    assert reports(pytester, "--fabric-report=never") == {}
+
+
+def test_who_wants_all_pages_gets_those_of_good_tests_too(pytester: pytest.Pytester) -> None:
+    reports(pytester, "--fabric-report=always")
+    (good,) = (pytester.path / ".fabric").glob("*test_good.html")
+    assert "test_good" in re.findall(r"<h1.*?</h1>", good.read_text(encoding="utf-8"))[0]
