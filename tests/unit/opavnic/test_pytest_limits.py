@@ -148,9 +148,21 @@ async def test_own(lab):
 
 WRONG = {
     'topology("clso")': 'unknown topology "clso" (nearest: "clos"; known: single-switch, fat-tree',
+    'topology("clos", leaves="two")': "topology clos: leaves is 'two'; it is a whole number",
+    "topology(5)": 'unknown topology "5" (known: ',
+    'topology("clos", 2, 2)': "topology('clos', 2, 2): it takes one kind, and numbers by name",
+    'topology("torus", dims=(3, "3"))': "topology torus: dims is (3, '3'); it is whole numbers",
+    'topology("single-switch", hosts=-1)': "topology single-switch: hosts is -1; the least is 0",
+    'topology("single-switch", hosts="h1")': "hosts is 'h1'; it is a whole number or a list of names",
+    "topology()": "topology(): the first argument is the kind: single-switch, fat-tree, clos",
+    "topology(leaves=2)": "topology(leaves=2): the first argument is the kind",
+    'topology("single-switch", hosts=0)': "hosts=0): a scenario needs at least 1 host",
+    "fabric_seed()": "fabric_seed(): it takes one whole number",
     'fabric_seed("7")': "fabric_seed('7'): it takes one whole number, e.g. fabric_seed(7)",
-    "fabric_options(lnk=1)": 'fabric_options: unknown option "lnk" (nearest: "link"; ',
-    'fabric_options(routing="up-dwn")': "up-dwn",
+    "fabric_options(lnk=1)": 'fabric_options: unknown option "lnk" (nearest: "link"; known: routing, link',
+    'fabric_options(routing="up-dwn")': 'unknown routing engine "up-dwn" (nearest: "up-down"',
+    "fabric_options(link=5)": "fabric_options: link is 5; it is LinkConfig or TwoWay",
+    'fabric_options(fabric_id="1")': "fabric_options: fabric_id is '1'; it is int",
     'fabric_time_limit("5 parsecs")': "'5 parsecs' is not a time such as 300ns, 2ms, 10s or 5m",
     "fabric_time_limit()": "it takes a time, real=TIME or both",
 }
