@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from opavnic.kernel.cache import KernelError, find_kernel
+from opavnic.kernel.drivers import OPA_VNIC, LinuxDriver
 from opavnic.lab.file.errors import PrivilegeError
 from opavnic.lab.ownership.privileges import check_tun, has_capabilities
 
@@ -37,3 +39,11 @@ def require(programs: Iterable[str], *, as_root: bool = False, files: Iterable[s
     if os.environ.get("OPAVNIC_REQUIRE_E2E") == "1":
         pytest.fail(f"this test is required here and cannot run: {reason}")
     pytest.skip(reason)
+
+
+def require_kernel(name: str = "", driver: LinuxDriver = OPA_VNIC) -> None:
+    """Skip a test where no kernel with the driver is built."""
+    try:
+        find_kernel(name, driver)
+    except KernelError as error:
+        pytest.skip(str(error))

@@ -156,6 +156,12 @@ def run_program(
     return _to_its_end(Forked(arguments, env=env, stdout=-1, stderr=-1, **options), timeout)
 
 
+def ok(done: subprocess.CompletedProcess[str]) -> str:
+    """Return what a program has printed that ended well."""
+    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def _to_its_end(command: Forked, timeout: float) -> subprocess.CompletedProcess[str]:
     with command:
         try:

@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from processes import child
+from program import ok
 
 BUSYBOX = Path("/bin/busybox")
 APPLETS = ("sh", "ping", "ip", "sleep", "cat", "hostname")
@@ -37,11 +38,11 @@ class Containers:
     def run(self, *words: str) -> str:
         """Run the engine's own program; return what it printed."""
         command = [self.engine, *words]
-        done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+        return ok(
+            subprocess.run(
+                command, env=self.environment, capture_output=True, text=True, timeout=60, check=False
+            )
         )
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
 
     def has(self, name: str) -> bool:
         """Return whether a container runs."""

@@ -19,6 +19,7 @@ from e2e.conftest import Program
 from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
 from processes import child
+from program import ok
 
 OPAFMD = "/usr/lib/opa-fm/bin/opafmd"
 SETTINGS = "/etc/opa-fm/opafm.xml"
@@ -79,9 +80,7 @@ class ManagedLab:
         self.run("up", self.file, "-d")
 
     def run(self, *arguments: str | Path) -> str:
-        done = self.opavnic(*arguments)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return ok(self.opavnic(*arguments))
 
     def status(self) -> dict[str, Any]:
         return dict(json.loads(self.run("status", "--json")))

@@ -25,6 +25,7 @@ from hfi_sim.engine.link.capture import CaptureConfig
 from native_module import needs_native
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
+from program import ok
 
 ENGINES = ["python", pytest.param("native", marks=needs_native)]
 HOSTS = 64
@@ -204,9 +205,7 @@ def test_lab_that_is_stopped_for_a_while_has_lost_count_of_no_frame(
 ) -> None:
     file = tmp_path / "lab.json"
     file.write_text(lab_of(2, datapath).model_dump_json(exclude_unset=True))
-    up = opavnic("up", file, "-d", "--json")
-    assert up.returncode == 0, up.stderr
-    pid = json.loads(up.stdout)["pid"]
+    pid = json.loads(ok(opavnic("up", file, "-d", "--json")))["pid"]
     assert opavnic("exec", "h0", "--", "ping", "-q", "-c", "1", "-w", "30", "10.9.2.2").returncode == 0
     os.kill(pid, signal.SIGSTOP)
     try:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from program import ok
+
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 PATIENCE_S = 60.0
 VECTORS = Path(__file__).parents[1] / "vectors" / "vema-1.jsonl.gz"
@@ -29,12 +31,9 @@ def test_agent_behind_the_socket_of_a_lab_passes_recorded_sessions(opavnic: Prog
         sessions.write_text("".join(itertools.islice(recorded, 50)))
     file = tmp_path / "target.yaml"
     file.write_text(LAB)
-    started = opavnic("up", file, "-d")
-    assert started.returncode == 0, started.stderr
+    ok(opavnic("up", file, "-d"))
     socket = tmp_path / "run" / "target" / "mad.sock"
-    done = opavnic("conformance", "vema", "--target", socket, sessions)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("PASS 50/50 ")
+    assert ok(opavnic("conformance", "vema", "--target", socket, sessions)).startswith("PASS 50/50 ")
     agents = json.loads(opavnic("status", "--counters", "--json").stdout)["counters"]
     assert agents["h1 agent"]["sets"] > 100
     assert agents["h2 agent"]["sets"] == 0
@@ -65,8 +64,7 @@ def test_lab_whose_agent_was_tried_is_as_it_was(opavnic: Program, tmp_path: Path
 
     before = vnics(), interfaces()
     socket = tmp_path / "run" / "tried" / "mad.sock"
-    done = opavnic("conformance", "vema", "--target", socket, "--lid", "2", sessions)
-    assert done.returncode == 0, done.stdout + done.stderr
+    ok(opavnic("conformance", "vema", "--target", socket, "--lid", "2", sessions))
     await_true(lambda: (vnics(), interfaces()) == before)  # the kernel says in its own time that a link is up
     assert json.loads(opavnic("status", "--json").stdout)["balance"] == {}
     await_true(lambda: opavnic("em", "verify").returncode == 0)  # it hears later of groups that a host joins

@@ -15,7 +15,7 @@ import pytest
 
 from e2e.container_engines import Containers, containers
 from e2e.example_commands import commands
-from program import run_program, started
+from program import ok, run_program, started
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "guests.yaml"
 Opavnic = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -49,11 +49,6 @@ def opavnic(engine: Containers, tmp_path: Path, opavnic: Opavnic) -> Opavnic:
 
 def _environment(engine: Containers, tmp_path: Path) -> dict[str, str]:
     return engine.environment | {"OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def up(opavnic: Opavnic, engine: Containers, tmp_path: Path) -> None:

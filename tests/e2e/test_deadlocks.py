@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from program import ok
+
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 HOSTS = 6
 LAB = """
@@ -44,11 +46,6 @@ while time.monotonic() < until and not os.path.exists(stop):
 PATIENCE_S = 120.0
 
 pytestmark = pytest.mark.slow
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def data(opavnic: Program, *words: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from native_module import needs_native
+from program import ok
 
 PROGRAM = """
 import json, socket, subprocess, sys, time
@@ -59,9 +60,7 @@ print(json.dumps({
 
 def test_packet_socket_counts_what_it_misses_and_changes_nothing_of_the_interface(namespace: Path) -> None:
     command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", PROGRAM]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    told = json.loads(ok(subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)))
     assert told["gro"] == [True, True, True]
     assert told["routes"] == [
         ["0.0.0.0/0", "10.7.0.254", 50],

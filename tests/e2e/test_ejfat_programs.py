@@ -19,6 +19,7 @@ from native_module import needs_native
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
+from program import ok
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 from vema.base.sections import AS_WRITTEN
 
@@ -197,9 +198,7 @@ def in_order(directory: Path) -> bytes:
 def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
     example = Path(__file__).parents[2] / "examples" / "ejfat.yaml"
     assert opavnic("up", "-d", example).returncode == 0
-    shown = opavnic("status", "--json")
-    assert shown.returncode == 0
-    (app,) = json.loads(shown.stdout)["apps"]
+    (app,) = json.loads(ok(opavnic("status", "--json")))["apps"]
     assert (app["kind"], app["host"]) == ("ejfat-lb", "lb")
     assert app["pipeline"] == ("native" if has_native() else "python")
     assert app["uri"].startswith("ejfat://")
@@ -212,9 +211,7 @@ def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
 @needs_native
 def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
     quick = ("--rounds", "1", "--seconds", "0.1", "--changes", "100")
-    done = opavnic("bench", "ejfat", *quick, "--json", timeout=840)
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    result = json.loads(ok(opavnic("bench", "ejfat", *quick, "--json", timeout=840)))
     assert not result["skipped"].keys() - {"udplbd2's mock"}, "only what is not ours may be missing"
     rates = {(r["what"], r["by"], r["payload"]): r["packets_per_second"] for r in result["figures"]}
     for what in ("live in a lab on TAPs", "stand-alone on a TAP"):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from program import started
+from program import ok, started
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -23,15 +23,26 @@ PATIENCE_S = 30.0
 """A guard against hanging, not a measure."""
 
 
+def up(opavnic: Program, directory: Path, kind: str) -> str:
+    """Start the em-lab example under a name of its own; return that."""
+    name = f"em{kind}{os.getpid()}"
+    file = directory / "lab.yaml"
+    file.write_text((EXAMPLES / "em-lab.yaml").read_text().replace("name: em-lab", f"name: {name}"))
+    ok(opavnic("up", file, "-d"))
+    return name
+
+
 @pytest.fixture
 def lab(opavnic: Program, tmp_path: Path) -> str:
-    """The em-lab example under a name of its own, running."""
-    name = f"em{os.getpid()}"
-    file = tmp_path / "lab.yaml"
-    file.write_text((EXAMPLES / "em-lab.yaml").read_text().replace("name: em-lab", f"name: {name}"))
-    done = opavnic("up", file, "-d")
-    assert done.returncode == 0, done.stderr
-    return name
+    """A lab that a test may change."""
+    return up(opavnic, tmp_path, "")
+
+
+@pytest.fixture(scope="module")
+def looking(opavnic_of_module: Program, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """The program beside a lab that tests only look at."""
+    up(opavnic_of_module, tmp_path_factory.mktemp("lab"), "l")
+    return opavnic_of_module
 
 
 def run(lab: str, host: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -39,9 +50,9 @@ def run(lab: str, host: str, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_kernels_of_a_fresh_lab_have_dropped_nothing(lab: str, opavnic: Program) -> None:
-    drops = json.loads(opavnic("status", "--json").stdout)["drops"]
-    assert [name for name in drops if name.endswith("netdev")] == [], lab
+def test_kernels_of_a_fresh_lab_have_dropped_nothing(looking: Program) -> None:
+    drops = json.loads(looking("status", "--json").stdout)["drops"]
+    assert [name for name in drops if name.endswith("netdev")] == []
 
 
 def test_changed_address_is_reached_again_without_a_manual_step(lab: str, opavnic: Program) -> None:
@@ -85,8 +96,7 @@ def test_virtual_switch_that_an_apply_adds_is_there_to_use(
     file = tmp_path / "em.yaml"
     for text, there in ((blue + violet, True), (blue, False), (blue + violet, True)):
         file.write_text(f"vesws:\n{text}")
-        done = opavnic("em", "apply", file)
-        assert done.returncode == 0, done.stderr
+        ok(opavnic("em", "apply", file))
         shown = run(lab, "h3", "ip", "-o", "address", "show", "dev", "violet").stdout
         assert ("inet 10.7.0.3/24" in shown) is there
     assert run(lab, "h1", "ping", "-c1", "-W20", "-Mdo", "-s8972", "10.7.0.3").returncode == 0
@@ -94,26 +104,24 @@ def test_virtual_switch_that_an_apply_adds_is_there_to_use(
     assert opavnic("exec", "h1", "--", "getent", "hosts", "h3.violet").stdout.split()[0] == "10.7.0.3"
 
 
-def test_file_that_cannot_be_met_is_refused_with_every_reason(
-    lab: str, opavnic: Program, tmp_path: Path
-) -> None:
+def test_file_that_cannot_be_met_is_refused_with_every_reason(looking: Program, tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("vesws:\n  - {id: 0, name: a}\n  - {id: 4, name: b, mtu: 20000}\n  - {id: 4, name: c}\n")
-    done = opavnic("em", "apply", file)
+    done = looking("em", "apply", file)
     assert done.returncode == 2
     for place in (f"{file}:2: vesws[0].id", f"{file}:3: vesws[1].mtu", f"{file}:4: vesws[2].id"):
         assert place in done.stderr
     file.write_text(
         "vesws:\n  - {id: 4, name: b, pkey: 0x8002, members: [h1, h9]}\n  - {id: 5, name: c, members: [h2]}\n"
     )
-    done = opavnic("em", "apply", file)
+    done = looking("em", "apply", file)
     assert done.returncode == 2
     assert f'{file}:2: vesws[0].members[1]: unknown member "h9" (known: ' in done.stderr.splitlines()[0]
     assert "pkey is missing, and its default 0xffff is not in the table of h2:1" in done.stderr
     file.write_text(
         "vesws:\n  - {id: 0, name: a, members: [h1, h9], pkey: 0x8002}\n  - {id: 5, name: c, mtu: no, members: [h2]}\n"
     )
-    done = opavnic("em", "apply", file)
+    done = looking("em", "apply", file)
     assert done.returncode == 2
     assert [line.removeprefix(f"{file}:").split(": ")[:2] for line in done.stderr.splitlines()] == [
         ["2", "vesws[0].id"],
@@ -123,15 +131,15 @@ def test_file_that_cannot_be_met_is_refused_with_every_reason(
     ]
 
 
-def test_show_prints_tables_and_json(lab: str, opavnic: Program) -> None:
-    verified(opavnic)
+def test_show_prints_tables_and_json(looking: Program) -> None:
+    verified(looking)
     for topic, key in (("vesws", "name"), ("vports", "base_mac"), ("mac-table", "slot"), ("events", "kind")):
-        assert opavnic("em", "show", topic).returncode == 0
-        rows = next(iter(json.loads(opavnic("em", "show", topic, "--json").stdout).values()))
+        assert looking("em", "show", topic).returncode == 0
+        rows = next(iter(json.loads(looking("em", "show", topic, "--json").stdout).values()))
         assert key in rows[0]
-    assert json.loads(opavnic("em", "show", "counters", "--json").stdout)
+    assert json.loads(looking("em", "show", "counters", "--json").stdout)
     groups = [
-        row for row in opavnic("em", "show", "mac-table", "--vesw", "2").stdout.splitlines() if "33:33" in row
+        row for row in looking("em", "show", "mac-table", "--vesw", "2").stdout.splitlines() if "33:33" in row
     ]
     assert groups
     assert all("0xf00002" in row for row in groups)
@@ -157,8 +165,7 @@ def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
     lab.write_text(
         f"name: quiet{os.getpid()}\nhosts: {{h1: {{}}, h2: {{}}}}\nem: external\n"
     )  # nobody else speaks
-    done = opavnic("up", lab, "-d")
-    assert done.returncode == 0, done.stderr
+    ok(opavnic("up", lab, "-d"))
     for name in ("mads.jsonl", "mads.pcapng"):
         file = tmp_path / name
         with recording(tmp_path, file):

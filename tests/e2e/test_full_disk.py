@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from opavnic.management.mad_frames import MadMessage, MessageReader
-from program import run_program
+from program import ok, run_program
 
 NAME = f"full{os.getpid()}"
 LAB = f"""
@@ -92,11 +92,6 @@ def em_file(tmp_path: Path, mtu: int) -> Path:
     file = tmp_path / f"em-{mtu}.yaml"
     file.write_text(EM % mtu)
     return file
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def verified(disk: SmallDisk) -> None:

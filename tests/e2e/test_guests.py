@@ -15,7 +15,7 @@ import pytest
 
 from e2e.places import inside, interfaces, ip, killed, namespaces
 from processes import child
-from program import run_program
+from program import ok, run_program
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {lab}
@@ -34,11 +34,6 @@ def guest() -> Iterator[str]:
     """A network namespace that is not the lab's, as `ip netns` has it."""
     with namespaces("guest") as (name,):
         yield name
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def environment(tmp_path: Path) -> dict[str, str]:

@@ -18,8 +18,9 @@ from e2e.conftest import Program
 from e2e.managed_lab import ManagedLab, require_fabric_manager
 from e2e.test_kernel_host import KernelLab
 from hfi_sim.wire.captures import DLT_ERF, read_capture
-from opavnic.kernel.cache import MODULES, KernelError, find_kernel
+from opavnic.kernel.cache import MODULES, find_kernel
 from opavnic.kernel.drivers import HFI1
+from permission import require_kernel
 
 LAB: Final = """name: {lab}
 hosts: {{h1: {{}}, h2: {{}}, k1: {{kernel: hfi1, may_manage: true}}, k2: {{kernel: hfi1}}}}
@@ -31,10 +32,7 @@ SMPS: Final = Path(__file__).parents[1] / "hfi_smps.py"
 
 @pytest.fixture(autouse=True)
 def _built() -> None:
-    try:
-        find_kernel(driver=HFI1)
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel(driver=HFI1)
 
 
 def _until(lab: KernelLab, what: str, host: str = "k1") -> None:

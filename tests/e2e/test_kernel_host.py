@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from opavnic.kernel.cache import KernelError, find_kernel
+from opavnic.kernel.cache import find_kernel
+from permission import require_kernel
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {lab}
@@ -45,10 +46,7 @@ PANIC = "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.
 
 @pytest.fixture(autouse=True)
 def _built() -> None:
-    try:
-        find_kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel()
 
 
 class KernelLab:

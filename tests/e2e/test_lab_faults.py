@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from program import ok
+
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """
 name: {name}
@@ -20,11 +22,6 @@ vesws:
 datapath: {datapath}
 """
 PATIENCE_S = 60.0
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def wait_for_state(opavnic: Program, host: int, state: str) -> None:

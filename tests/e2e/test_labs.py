@@ -24,6 +24,7 @@ from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.by_hand import OwnNamespace, namespaces_by_hand
 from processes import child
+from program import ok
 from program import started as started_program
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -48,8 +49,7 @@ def lab_file(tmp_path: Path, lab_name: str) -> Path:
 @pytest.fixture
 def running(opavnic: Program, lab_file: Path, tmp_path: Path, lab_name: str) -> Journal:
     """A lab in the background, and its journal."""
-    done = opavnic("up", lab_file, "-d")
-    assert done.returncode == 0, done.stderr
+    ok(opavnic("up", lab_file, "-d"))
     return Journal.from_json((tmp_path / "run" / lab_name / "state.json").read_text())
 
 
@@ -85,11 +85,6 @@ def heard_until(process: subprocess.Popen[str], text: str) -> str:
         if text in line:
             return "".join(heard)
     raise AssertionError(f"{process.args} never said {text!r}: {heard}")
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def test_ping_reaches_the_other_host_in_each_switch_both_ways(

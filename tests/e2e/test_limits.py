@@ -13,6 +13,7 @@ import pytest
 
 from opavnic.lab.file.loader import load_lab
 from opavnic.lab.hosts.descriptors import OWN, needed
+from program import ok
 
 Program = Callable[..., "CompletedProcess[str]"]
 HOSTS = 60
@@ -41,12 +42,9 @@ def test_lab_of_60_hosts_runs_under_a_soft_limit_of_128_files(
     opavnic: Program, lab_file: Path, soft_limit: Callable[[int], None]
 ) -> None:
     soft_limit(128)
-    up = opavnic("up", lab_file, "-d", "--json")
-    assert up.returncode == 0, up.stderr
-    status = json.loads(up.stdout)
+    status = json.loads(ok(opavnic("up", lab_file, "-d", "--json")))
     assert [vnic["state"] for host in status["hosts"] for vnic in host["vnics"]] == ["up"] * HOSTS
-    ping = opavnic("exec", "h0", "--", "ping", "-c1", "-W20", f"10.9.2.{HOSTS}")
-    assert ping.returncode == 0, ping.stdout
+    ok(opavnic("exec", "h0", "--", "ping", "-c1", "-W20", f"10.9.2.{HOSTS}"))
     shown = opavnic("exec", "h0", "--", "sh", "-c", "ulimit -S -n")
     assert shown.stdout == "128\n"
     opened = len(os.listdir(f"/proc/{status['pid']}/fd"))

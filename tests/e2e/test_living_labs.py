@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import yaml
 
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from processes import child
+from program import ok
 
 if TYPE_CHECKING:
     from e2e.conftest import Program
@@ -31,11 +31,6 @@ _OF_THE_RUN = {"pid", "uptime_s", "file", "mads"}
 """What differs between two runs of one lab file."""
 _KEPT = {"vesw_id", "mtu", "seed", "fabric_id", "carrier", "lid", "vport_num"}
 """Numbers that a lab file says, or what follows from it."""
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def settled(status: Any) -> Any:

@@ -19,7 +19,7 @@ import pytest
 
 from permission import require
 from processes import child
-from program import run_program
+from program import ok, run_program
 
 MAC = "00:00:5e:00:01:07"
 IP = "10.9.2.100"
@@ -76,23 +76,21 @@ class MovementLab:
         self.opavnic("up", file, "-d")
 
     def opavnic(self, *words: object) -> str:
-        done = run_program([str(word) for word in words], self.environment, timeout=LIMIT_S)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout
+        return ok(run_program([str(word) for word in words], self.environment, timeout=LIMIT_S))
 
     def inside(self, host: str, *words: str) -> list[str]:
         return ["ip", "netns", "exec", f"{self._namespace}-{host}", *words]
 
     def run(self, host: str, script: str) -> str:
-        done = subprocess.run(
-            self.inside(host, "sh", "-ec", script),
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
+        return ok(
+            subprocess.run(
+                self.inside(host, "sh", "-ec", script),
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
         )
-        assert done.returncode == 0, f"{host}: {script}: {done.stdout}{done.stderr}"
-        return done.stdout
 
     def lost(self, changes: Callable[[], None], count: int = 25) -> int:
         """Return how many of `count` pings to the address, ten in a second, are lost while a change happens."""

@@ -19,7 +19,7 @@ from hfi_sim.wire.packet import strip
 from opavnic.devices.kernel.entry import why_no_fuse
 from opavnic.devices.kernel.mounts import SOURCE
 from permission import require
-from program import run_program, started
+from program import ok, run_program, started
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 TOOLS = (
@@ -93,9 +93,7 @@ def printed(directory: Path) -> dict[str, str]:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
 
     def opavnic(*arguments: object) -> str:
-        done = run_program([str(word) for word in arguments], environment, timeout=200)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return ok(run_program([str(word) for word in arguments], environment, timeout=200))
 
     name = f"o{os.getpid()}"
     (directory / "monitor.sh").write_text(MONITOR)
@@ -291,9 +289,7 @@ def test_only_a_fault_makes_a_planned_link_slow(tmp_path: Path) -> None:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
 
     def opavnic(*arguments: object) -> str:
-        done = run_program([str(word) for word in arguments], environment, timeout=200)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return ok(run_program([str(word) for word in arguments], environment, timeout=200))
 
     def slow() -> str:
         said = opavnic("exec", "--umad", "h1", "--", "opareport", "-o", "slowlinks", "-q")

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import outside_part
 
+from program import ok
+
 RUN_S = 60
 
 
@@ -38,16 +40,16 @@ def test_part_from_outside_runs_in_a_lab(tmp_path: Path) -> None:
     }
 
     def opavnic(*arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "opavnic.cli.main", *arguments],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
+        return ok(
+            subprocess.run(
+                [sys.executable, "-m", "opavnic.cli.main", *arguments],
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=RUN_S,
+                check=False,
+            )
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     opavnic("up", str(file), "-d")
     try:

@@ -14,6 +14,7 @@ import pytest
 from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
 from processes import child
+from program import ok
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own-em"
 LIDS = ("3", "4")
@@ -38,8 +39,7 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 def test_manager_of_ones_own_brings_up_a_virtual_switch_with_broadcast(
     opavnic: Program, tmp_path: Path, manager: list[str]
 ) -> None:
-    up = opavnic("up", EXAMPLE / "lab.yaml", "-d")
-    assert up.returncode == 0, up.stderr
+    ok(opavnic("up", EXAMPLE / "lab.yaml", "-d"))
     command = [sys.executable, "-m", "opavnic.cli.main", "exec", "--umad", "h1", "--", *manager, *LIDS]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     with child(command, stdout=-1, stderr=-2, env=environment) as process:
@@ -53,5 +53,4 @@ def test_manager_of_ones_own_brings_up_a_virtual_switch_with_broadcast(
             assert line, said
             said.append(line)
             wanted = {start for start in wanted if not line.startswith(start)}
-        pinged = opavnic("exec", "h2", "--", "ping", "-c", "1", "-w", "30", "10.9.2.3")
-        assert pinged.returncode == 0, "the address is found by a broadcast"
+        ok(opavnic("exec", "h2", "--", "ping", "-c", "1", "-w", "30", "10.9.2.3"))  # found by a broadcast

@@ -29,15 +29,11 @@ from opavnic.lab.ownership.namespaces import (
 from opavnic.lab.ownership.process import process_start_time, wait_if_killed
 from opavnic.lab.ownership.runtime import Journal, LabDir, NamespaceEntry
 from processes import child
+from program import ok
 
 TraceFunction = Callable[[FrameType, str, object], Any]
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = "name: {name}\nhosts: {{h1: {{}}, h2: {{}}}}\nvesws: [{{id: 2, name: blue, members: [h1, h2]}}]\n"
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from opavnic.observe.journeys import messages
 from opavnic.observe.trace_file import read_journeys
 from opavnic_bench.base.running_lab import environment
 from opavnic_bench.web.memory_lab import memory_lab
-from program import run_program, started
+from program import ok, run_program, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
@@ -81,9 +81,7 @@ class PicturedLab:
 
     def run(self, *arguments: str | Path) -> str:
         """Run the program to its end; return what it has printed."""
-        done = run_program(arguments, self.environment, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return ok(run_program(arguments, self.environment, timeout=120))
 
     @contextlib.contextmanager
     def meanwhile(self, *arguments: str | Path) -> Iterator[None]:

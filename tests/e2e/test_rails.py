@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.test_lab_faults import ok
+from program import ok
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """

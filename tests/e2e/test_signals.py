@@ -17,7 +17,7 @@ from hfi_sim.wire.captures import read_capture
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from permission import require
 from processes import SIGINT_IGNORED, child, ignores
-from program import COMMAND, run_program, started
+from program import COMMAND, ok, run_program, started
 
 LAB, LOOKED_AT = f"signalled-{os.getpid()}", f"looked-at-{os.getpid()}"
 TEXT = f"""
@@ -47,8 +47,7 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("looked-at")
     (directory / "lab.yaml").write_text(TEXT.replace(LAB, LOOKED_AT))
     with program_in(directory / "run") as run:
-        done = run("up", directory / "lab.yaml", "-d")
-        assert done.returncode == 0, done.stderr
+        ok(run("up", directory / "lab.yaml", "-d"))
         enter = ["ip", "netns", "exec", f"opavnic-{LOOKED_AT}-h1"]
         with child([*enter, "ping", "-q", "-i", "0.05", "10.9.2.2"], stdout=-3):
             yield directory / "run"

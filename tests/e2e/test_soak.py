@@ -21,6 +21,7 @@ from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.management.mad_client import MadClient
 from opavnic.management.mad_frames import MadMessage, MessageReader
+from program import ok
 from vema.attributes.attr_id import AttrId
 from vema.em.core.messages import build_request
 
@@ -70,9 +71,7 @@ class Soaked:
         return memory_and_descriptors(journal.pid)
 
     def run(self, *arguments: str) -> str:
-        done = self.opavnic(*arguments, timeout=PATIENCE_S)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return ok(self.opavnic(*arguments, timeout=PATIENCE_S))
 
 
 def frames(lab: Soaked, count: int) -> None:

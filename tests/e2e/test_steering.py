@@ -13,13 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from program import ok
+
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLE = Path(__file__).parents[2] / "examples/own-fabric"
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 def test_a_program_of_a_few_lines_steers_a_running_lab(

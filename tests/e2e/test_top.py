@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from processes import child
+from program import ok
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
@@ -27,8 +28,7 @@ def lab(opavnic: Program, tmp_path: Path, request: pytest.FixtureRequest) -> str
     name = f"t{os.getpid()}-top{abs(hash(request.node.name)) % 1000}"
     file = tmp_path / "lab.yaml"
     file.write_text(EXAMPLE.read_text().replace("name: two-hosts", f"name: {name}"))
-    done = opavnic("up", file, "-d")
-    assert done.returncode == 0, done.stderr
+    ok(opavnic("up", file, "-d"))
     return name
 
 

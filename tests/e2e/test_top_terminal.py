@@ -14,6 +14,7 @@ import pytest
 
 from permission import require
 from processes import child
+from program import ok
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 PATIENCE_S = 30
@@ -79,8 +80,7 @@ class Tmux:
 def lab(opavnic: Program, tmp_path: Path) -> str:
     name = f"t{os.getpid()}-tmux"
     (tmp_path / "lab.yaml").write_text(LAB.replace("NAME", name))
-    done = opavnic("up", tmp_path / "lab.yaml", "-d")
-    assert done.returncode == 0, done.stderr
+    ok(opavnic("up", tmp_path / "lab.yaml", "-d"))
     return name
 
 

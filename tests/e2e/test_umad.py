@@ -27,7 +27,7 @@ from opavnic.lab.file.loader import load_lab
 from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.lab import Lab as PythonLab
 from permission import require
-from program import started
+from program import ok, started
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
 from vema.base.types import ConfigState
@@ -62,17 +62,14 @@ class Lab:
         self.name = f"u{os.getpid()}"
         file = directory / "lab.yaml"
         file.write_text(LAB.format(name=self.name, pid=os.getpid() % 100_000, em=em))
-        done = opavnic("up", file, "-d")
-        assert done.returncode == 0, done.stderr
+        ok(opavnic("up", file, "-d"))
         self.runtime = directory / "run"
         self.journal = Journal.from_json((self.runtime / self.name / "state.json").read_text())
         self.status = json.loads(opavnic("status", "--json").stdout)
 
     def exec(self, host: str, *command: str) -> str:
         """Run a program on a host with devices; return what it prints."""
-        done = self.opavnic("exec", "--umad", host, "--", *command)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return ok(self.opavnic("exec", "--umad", host, "--", *command))
 
     def umad(self, host: str, *words: object) -> list[dict[str, Any]]:
         """Run the program against libibumad; return what it says."""
@@ -218,8 +215,7 @@ def test_lab_that_is_stopped_does_not_hold_up_programs(lab: Lab) -> None:
 @pytest.mark.parametrize("mode", ["666", "600"])
 def test_devices_need_no_privilege_but_an_open_fuse(tmp_path: Path, mode: str) -> None:
     with nobody(f"umad-{os.getpid()}", tmp_path, OPEN_TUN | {"fuse": mode}) as user:
-        up = user("up", Path(__file__).parents[2] / "examples/two-hosts.yaml", "-d")
-        assert up.returncode == 0, up.stderr
+        ok(user("up", Path(__file__).parents[2] / "examples/two-hosts.yaml", "-d"))
         seen = "ibstat; ibv_devinfo; ls /sys/class/net; smpquery nodeinfo -D 0"
         done = user("exec", "--umad", "h1", "--", "sh", "-c", seen)
         status = json.loads(user("status", "--json").stdout)

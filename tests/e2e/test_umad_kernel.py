@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from opavnic.devices.kernel.entry import why_no_fuse
-from opavnic.kernel.cache import KernelError, find_kernel
+from permission import require_kernel
 from processes import child
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -42,10 +42,7 @@ class KernelSite:
     """TAP hosts and kernels without a manager."""
 
     def __init__(self, opavnic: Program, tmp_path: Path) -> None:
-        try:
-            find_kernel()
-        except KernelError as error:
-            pytest.skip(str(error))
+        require_kernel()
         if reason := why_no_fuse():
             pytest.skip(reason)
         self.opavnic = opavnic

@@ -12,6 +12,7 @@ import pytest
 
 from e2e.nobody import OPEN_TUN, Nobody, nobody
 from opavnic.lab.untrusted.checked_file import LAB_MEMORY
+from program import ok
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
@@ -47,8 +48,7 @@ def test_lab_of_a_stranger_has_no_privilege_outside_and_no_change_brings_a_progr
 ) -> None:
     before = FORWARD.read_text()
     file.write_text(lab(name, "sysctls: {net.ipv4.ip_forward: 1}"))
-    up = user("up", "--untrusted", file, "-d")
-    assert up.returncode == 0, up.stderr
+    ok(user("up", "--untrusted", file, "-d"))
     assert user("exec", "h1", "--", "ping", "-c1", "-W9", "10.9.2.2").returncode == 0
     forward, ids = user("exec", "h1", "--", "cat", FORWARD, "/proc/self/uid_map").stdout.splitlines()
     assert (forward, ids.split()) == ("1", ["0", "65534", "1"])
@@ -64,8 +64,7 @@ def test_lab_of_a_stranger_has_no_privilege_outside_and_no_change_brings_a_progr
         changed = user(*command)
         assert changed.returncode == 2, changed.stdout
         assert ".exec: refused with --untrusted: it runs programs on this machine" in changed.stderr
-    added = user("host", "add", "h9", "--vesw", "blue")
-    assert added.returncode == 0, added.stderr
+    ok(user("host", "add", "h9", "--vesw", "blue"))
     assert not owned.exists()
 
 

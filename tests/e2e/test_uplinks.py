@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.places import bridge, inside, interfaces, ip, killed, namespaces, plug, station
-from program import run_program
+from program import ok, run_program
 
 STATION = "02:11:22:33:44:55"
 """With the local bit, as those of containers, veths and virtual machines; as a LID it would be 0x554433."""
@@ -52,11 +52,6 @@ def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]
         yield found
         found.run("down")
         found.run("prune")
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 TWO_WAYS = """hosts: {{gw1: {{netns: host}}, gw2: {{netns: {other}}}, h1: {{}}, h2: {{}}}}

@@ -14,6 +14,7 @@ import pytest
 from e2e.example_commands import commands
 from e2e.guest_machine import boot_options, kernel_image
 from processes import child
+from program import ok
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE, PAGE = ROOT / "examples" / "guests.yaml", ROOT / "docs" / "how-to" / "guests.md"
@@ -59,11 +60,6 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "vm").mkdir()
     (tmp_path / "vm" / "disk.qcow2").write_bytes(bytes(1 << 20))
     return tmp_path / "vm"
-
-
-def ok(done: subprocess.CompletedProcess[str]) -> str:
-    assert done.returncode == 0, f"{done.args}: {done.stdout}{done.stderr}"
-    return done.stdout
 
 
 @pytest.mark.slow

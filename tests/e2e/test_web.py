@@ -15,7 +15,7 @@ import pytest
 from e2e.web_view import CHROMIUM, COLOUR_RULES, PATIENCE_MS, WINDOW, barriers, go, opened, web_view
 from permission import require
 from processes import child
-from program import run_program
+from program import ok, run_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, ViewportSize
@@ -122,9 +122,7 @@ def test_capture_is_downloaded_and_holds_what_passed(page: Page, program: Progra
         with page.expect_download(timeout=PATIENCE_MS) as found:
             page.evaluate("place => { location.href = place }", target.replace("seconds=10", "seconds=4"))
         found.value.save_as(tmp_path / "got.pcapng")
-    shown = program("decode", tmp_path / "got.pcapng")
-    assert shown.returncode == 0, shown.stderr
-    assert "10.9.2.2" in shown.stdout
+    assert "10.9.2.2" in ok(program("decode", tmp_path / "got.pcapng"))
 
 
 def test_stranger_and_wrong_fault_are_told_so(page: Page, url: str) -> None:

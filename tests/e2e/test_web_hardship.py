@@ -16,7 +16,7 @@ import yaml
 
 from e2e.web_view import CHROMIUM, go, opened, web_view
 from permission import require
-from program import run_program
+from program import ok, run_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -55,9 +55,7 @@ def run(directory: Path) -> Iterator[Run]:
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
 
     def run(*arguments: str | Path) -> str:
-        done = run_program(arguments, environment, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return ok(run_program(arguments, environment, timeout=120))
 
     (directory / "lab.yaml").write_text(LAB)
     try:

@@ -15,7 +15,7 @@ import pytest
 from e2e.web_view import CHROMIUM, barriers, go, opened, wait_for_cell, web_view
 from permission import require
 from processes import child
-from program import run_program
+from program import ok, run_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -49,9 +49,7 @@ def run(environment: dict[str, str]) -> Iterator[Run]:
     file.write_text(LAB)
 
     def run(*arguments: str | Path) -> str:
-        done = run_program(arguments, environment, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return ok(run_program(arguments, environment, timeout=120))
 
     try:
         run("up", file, "-d")

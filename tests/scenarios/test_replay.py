@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from program import run_pytest
+from program import ok, run_pytest
 
 HERE = Path(__file__).parent
 SOME = [
@@ -26,15 +26,16 @@ QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 def run_suite(trace: Path, hash_seed: str, *options: str) -> dict[str, str]:
     """Run the suite in a process of its own; return the fingerprint of each test."""
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", *QUIETLY, f"--fabric-trace={trace}", *options],
-        cwd=HERE.parents[1],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-        check=False,
+    ok(
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *QUIETLY, f"--fabric-trace={trace}", *options],
+            cwd=HERE.parents[1],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     )
-    assert result.returncode == 0, result.stdout[-3000:]
     return fingerprints(trace)
 
 

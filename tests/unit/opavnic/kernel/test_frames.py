@@ -20,6 +20,7 @@ from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.port import KernelPort
 from opavnic.kernel.process import KernelProcess
 from opavnic.world.world import World
+from permission import require_kernel
 from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState
@@ -40,10 +41,7 @@ DATA_AT = 62
 
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
-    try:
-        find_kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel()
 
 
 class Living:

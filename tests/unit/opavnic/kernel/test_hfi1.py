@@ -19,11 +19,12 @@ from hfi_sim.fabric.topology import single_switch
 from opavnic.cli.program.conformance import app
 from opavnic.conformance.hfi1_kernel import hfi1
 from opavnic.conformance.management import run_management
-from opavnic.kernel.cache import MODULES, KernelError, find_kernel
+from opavnic.kernel.cache import MODULES, find_kernel
 from opavnic.kernel.drivers import HFI1
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.virtual import VirtualKernel
 from opavnic.scenario import Scenario, run_virtual
+from permission import require_kernel
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 SMPS = Path(__file__).parents[3] / "hfi_smps.py"
@@ -43,10 +44,7 @@ AWAIT_DOWN = (sys.executable, "-ISc", AWAIT, "1: DOWN")
 
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
-    try:
-        find_kernel(driver=HFI1)
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel(driver=HFI1)
 
 
 def test_hfi1_probes_and_its_link_comes_up() -> None:

@@ -22,9 +22,9 @@ from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.packet import build_packet
 from opavnic.conformance.asked_hfi import LID, SWITCH_LID
 from opavnic.conformance.hfi1_kernel import Hfi1, activate, hfi1
-from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.drivers import HFI1
 from opavnic.kernel.wire import WireKind, build_frame
+from permission import require_kernel
 from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState
@@ -85,10 +85,7 @@ def _end_of(hfi: Hfi1) -> str:
 @pytest.fixture
 def hfi() -> Iterator[Hfi1]:
     """Start a kernel whose port is ACTIVE."""
-    try:
-        find_kernel(KERNEL, HFI1)
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel(KERNEL, HFI1)
     with hfi1(KERNEL, "k1") as started:
         activate(started)
         yield started

@@ -16,6 +16,7 @@ from opavnic.conformance.mad_probes import mad_probes
 from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.drivers import DRIVERS
 from opavnic.kernel.process import KernelProcess
+from permission import require_kernel
 from processes import child
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "vema-1.jsonl.gz"
@@ -23,10 +24,7 @@ VECTORS = Path(__file__).parents[3] / "vectors" / "vema-1.jsonl.gz"
 
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
-    try:
-        find_kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel()
 
 
 def test_recorded_sessions_and_probes_hold_for_the_living_driver() -> None:

@@ -9,16 +9,13 @@ import pytest
 from scapy.layers.inet import ICMP, IP
 
 from hfi_sim.fabric.topology import single_switch
-from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioError, run_virtual
+from permission import require_kernel
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _built() -> None:
-    try:
-        find_kernel()
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel()
 
 
 @pytest.mark.kernel("h2")

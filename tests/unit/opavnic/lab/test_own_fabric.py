@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from program import ok
+
 PROJECT = Path(__file__).parents[4] / "examples" / "own-fabric"
 
 
@@ -105,8 +107,7 @@ def test_a_package_that_cannot_be_loaded_is_named_where_it_is_used_and_nowhere_e
             "opavnic.faults": {"odd": "nowhere:ODD", "wrong": "json:dumps"},
         },
     )
-    fine = broken.opavnic("topo", "clos", "leaves=2")
-    assert fine.returncode == 0, fine.stderr
+    ok(broken.opavnic("topo", "clos", "leaves=2"))
     for words, why in {
         (
             "topo",
