@@ -72,7 +72,11 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "hfi_sim/engine/switch.py": _SWITCHES,
     "hfi_sim/engine/port.py": (*_SWITCHES, "tests/unit/hfi_sim/engine/link"),
     "hfi_sim/engine/link/arbiter.py": _LINK,
-    "hfi_sim/engine/link/credits.py": (*_LINK, "tests/unit/hfi_sim/engine/test_random_fabrics.py"),
+    "hfi_sim/engine/link/credits.py": (
+        *_LINK,
+        "tests/unit/hfi_sim/fabric/test_waits.py",
+        "tests/unit/hfi_sim/engine/test_random_fabrics.py",
+    ),
     "hfi_sim/engine/link/direction.py": (
         *_LINK,
         "tests/scenarios/test_port_rules.py",

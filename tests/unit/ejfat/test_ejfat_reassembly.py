@@ -56,6 +56,13 @@ def test_old_header_receiver_that_starts_amid_an_event_waits_for_the_next() -> N
     assert (counters.rejected, counters.events_lost, counters.events_headless) == (1, 1, 1)
 
 
+def test_old_header_events_without_a_beginning_are_told_apart_by_their_last_packets() -> None:
+    reassembler = Reassembler(old_headers=True)
+    for packet in (part(100, b"a" * 100), part(200, b"a" * 100, last=True), part(300, b"b" * 100, last=True)):
+        assert reassembler.receive(packet, 0.0) is None
+    assert reassembler.counters.events_headless == 2
+
+
 def test_old_header_doubled_first_packet_costs_no_event() -> None:
     reassembler = Reassembler(old_headers=True)
     payloads = cut(bytes(250), version=1)
