@@ -115,6 +115,8 @@ class Judge:
         rounds = [(self.killers.of(mutant), ("killers", mutant.path)), (nearest_files(mutant), all_of_them)]
         for tests, key in rounds if known else rounds[1:]:
             needed_s = self._needed(bench, tests, key)
+            if key != all_of_them:  # those that were learnt in this run are among all, and not among these
+                needed_s = max(needed_s, self._needed_s.get(all_of_them, 0.0))
             cpu_s = LOOPS_S + PATIENCE * needed_s
             module = bench.place / mutant.path
             source = module.read_bytes()

@@ -23,7 +23,7 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
 from vema.base.types import EthLinkStatus, VportNum
 from vema.em.core.core import EmCore
-from vema.em.core.dialogue import LIST_RESTARTS, Effect, Request, request_for, take_vport_answer
+from vema.em.core.dialogue import DIGESTS_LOST, LIST_RESTARTS, Effect, Request, request_for, take_vport_answer
 from vema.em.core.messages import build_request
 from vema.em.core.state import Port, TrapWindow, Vport
 from vema.em.core.steps import Step
@@ -216,3 +216,32 @@ def test_agent_whose_list_changes_between_pages_is_at_fault_after_32_restarts_in
         page(0, number)
         with pytest.raises(AgentError) if number == LIST_RESTARTS - 1 else nullcontext():
             page(2, number + 1)
+
+
+def test_digest_lost_three_times_in_a_row_is_an_error_and_now_and_then_is_none() -> None:
+    port, vport = Port(facts(1)), Vport(1, 1, 2)
+    request = request_for(port, 1, Step.READ, b"")
+
+    def look(digest: int) -> Effect:
+        info = VeswPortInfo(vesw_id=2, config_state=3, eth_link_status=EthLinkStatus.UP, mac_tbl_digest=digest)
+        mad = build_request(Method.GET, request.step.attr_id, info.build(), attr_mod=request.attr_mod)
+        vport.fresh = False
+        return take_vport_answer(
+            vport, request, replace(mad, header=replace(mad.header, method=Method.GET_RESP))
+        )
+
+    def other_digest_after_a_write() -> Effect:
+        vport.layout, vport.digest = (), 5
+        return look(6)
+
+    look(5)
+    for _ in range(2):
+        for _ in range(DIGESTS_LOST - 1):
+            assert other_digest_after_a_write() & Effect.TABLE
+        vport.digest = 5
+        look(5)
+    for _ in range(2):
+        for _ in range(DIGESTS_LOST - 1):
+            assert other_digest_after_a_write() & Effect.TABLE
+        with pytest.raises(AgentError, match="times after another was written"):
+            other_digest_after_a_write()
