@@ -155,35 +155,24 @@ class MessageTable:
         return [route for peer in self.known_peers() for route in peer.routes if route.rt_nid.net == net]
 
     def drop_ni(self, peer: Peer, nid: Nid) -> None:
-        """Remove an interface that a peer no longer has; its messages take the others, or fail with the last one."""
+        """Remove an interface that a peer no longer has; its messages take the others."""
         del peer.nis[nid]
         self._traffic.forget(nid)
         if self.peers.get(nid) is peer:
             del self.peers[nid]
         for key in [key for key in peer.pairs if key[1] == nid]:
             self.drop_pair(peer, key, "the peer has no such interface any more")
-        if not peer.nis:
-            self._bury(peer)
-        elif peer.primary == nid:
-            peer.primary = next(iter(peer.nis))
+        if peer.primary == nid:
+            peer.primary = next(iter(peer.nis), nid)
 
     def drop_peer(self, peer: Peer, code: int, reason: str) -> None:
-        """Remove a peer; messages to it fail."""
+        """Remove a peer; messages to it fail. The connections of a mesh end with their network."""
         peer.configured = False
         messages = [tx for tx in self if tx.to is peer]
         for tx in sorted(messages, key=lambda tx: bool(tx.place)):  # nothing is to move up into the window
             self.fail(tx, code, reason)
         for nid in list(peer.nis):
             self.drop_ni(peer, nid)
-
-    def _bury(self, peer: Peer) -> None:
-        """End what is left of a peer that has no NID any more."""
-        for tx in [*peer.waiting, *peer.backlog, *peer.in_flight.values()]:
-            self.fail(tx, errno.EHOSTUNREACH, f"the peer {peer.primary} is not known any more")
-        for route in peer.mesh or ():
-            conn = self._conns.on_route(route)
-            if conn is not None:
-                self._conns.fail(conn.key, "the peer was removed", self.now)
 
     def drop_pair(self, peer: Peer, key: tuple[KibDev, Nid], reason: str) -> None:
         """Remove a pair of interfaces; its messages take others."""

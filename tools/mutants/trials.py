@@ -72,6 +72,7 @@ class Bench:
             cwd=place,
             env=environment,
             text=True,
+            start_new_session=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -30,7 +30,7 @@ from typing import IO, Any, Final
 
 import pytest
 
-OPTIONS: Final = ("-q", "-x", "-m", "not long", "-p", "no:cacheprovider", "--assert=plain")
+OPTIONS: Final = ("-q", "-x", "--timeout=0", "-m", "not long", "-p", "no:cacheprovider", "--assert=plain")
 _PACKAGES: Final = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
 _FAILURE: Final = re.compile(r"(FAILED|ERROR) \S+\.py")
 _GRACE_S: Final = 10.0

@@ -223,7 +223,9 @@ def test_digest_lost_three_times_in_a_row_is_an_error_and_now_and_then_is_none()
     request = request_for(port, 1, Step.READ, b"")
 
     def look(digest: int) -> Effect:
-        info = VeswPortInfo(vesw_id=2, config_state=3, eth_link_status=EthLinkStatus.UP, mac_tbl_digest=digest)
+        info = VeswPortInfo(
+            vesw_id=2, config_state=3, eth_link_status=EthLinkStatus.UP, mac_tbl_digest=digest
+        )
         mad = build_request(Method.GET, request.step.attr_id, info.build(), attr_mod=request.attr_mod)
         vport.fresh = False
         return take_vport_answer(
