@@ -135,6 +135,16 @@ def test_the_check_of_the_subnet_manager_agrees_with_networkx(seed: int) -> None
             assert bool(find_cycle(graph, routes, lossless=True)) is not nx.is_directed_acyclic_graph(found)
 
 
+def test_lanes_that_no_turn_changes_have_a_cycle_and_it_names_them() -> None:
+    graph = generate("torus", dims="4x4").switch_graph()
+    routes = ENGINES["lane-shift"](graph)
+    assert routes.lanes.count > 1
+    assert find_cycle(graph, routes) == []
+    cycle = find_cycle(graph, replace(routes, lanes=replace(routes.lanes, turns={})))
+    assert cycle
+    assert {channel.rpartition(" ")[2] for channel in cycle} == {"0"}
+
+
 def test_links_without_credits_cannot_wait_and_are_not_counted() -> None:
     topology = generate("torus", dims="4x4")
     graph = topology.switch_graph()
