@@ -179,8 +179,6 @@ class KibRoutes:
             self.next = self.routes.index(following)
         elif self.routes:
             self.next %= len(self.routes)
-        else:
-            self.next = 0
         return list(kept.values())
 
 
