@@ -50,7 +50,9 @@ PARTS_STYLE: Final = """
 .parts td, .parts th { text-align: left; padding: .1rem .8rem .1rem 0; vertical-align: top; }
 @media (max-width: 599px) { .parts td { overflow-wrap: anywhere; min-width: 2.5rem; } }
 .parts .drawing { overflow: auto; } .parts svg { min-width: 44rem; max-width: 100%; height: auto; }
-.parts :target { outline: 2px solid var(--link); } .parts summary { cursor: pointer; overflow-wrap: anywhere; }
+.parts .fields td:nth-child(2) { white-space: nowrap; }
+.parts :target { outline: 2px solid var(--link); }
+.parts summary { cursor: pointer; overflow-wrap: anywhere; display: list-item; }
 .parts text:not([fill]) { fill: var(--ink); } .parts rect[fill="white"] { fill: var(--paper); }
 .parts [stroke="white"] { stroke: var(--paper); }
 .replayed.live line { stroke: var(--dim); stroke-dasharray: none; stroke-width: 1; }
@@ -93,14 +95,14 @@ def page(title: str, parts: Iterable[str]) -> str:
     )
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], nothing: str) -> str:
-    """Return a table; where it has no rows, the text `nothing` in its place."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], nothing: str, kind: str = "") -> str:
+    """Return a table; where it has no rows, the text `nothing` in its place. Args: kind: its class."""
     rows = list(rows)
     if not rows:
         return f"<p>{nothing}</p>"
     head = "".join(f"<th>{name}</th>" for name in heads)
     body = "\n".join("<tr>" + "".join(_cell(value) for value in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>\n{body}</table>"
+    return f"<table{f' class={kind}' if kind else ''}><tr>{head}</tr>\n{body}</table>"
 
 
 def _cell(value: object) -> str:
@@ -167,9 +169,12 @@ def fields_html(packet: bytes) -> str:
     if l4_of(packet) == L4.ETHERNET:
         decided = (DECIDED.get(found.name, "") for found in fields)
         return table(
-            (*heads, "who decided it"), [(*row, by) for row, by in zip(rows, decided, strict=True)], ""
+            (*heads, "who decided it"),
+            [(*row, by) for row, by in zip(rows, decided, strict=True)],
+            "",
+            "fields",
         )
-    return table(heads, rows, "")
+    return table(heads, rows, "", "fields")
 
 
 def _fields(packet: bytes) -> list[DescribedField]:

@@ -164,7 +164,7 @@ def test_packet_is_followed_hop_by_hop_with_its_header(page: Page, url: str) -> 
     ping = ["ip", "netns", "exec", "opavnic-web-h1", "ping", "-q", "-i", "0.02", "10.9.2.2"]
     with child(ping, stdout=subprocess.DEVNULL):
         page.get_by_role("button", name="Show the next packets").click()
-        page.get_by_role("button", name="h1 → h2: sc 0 vesw 2").first.click()
+        page.get_by_role("button", name="h1 → h2: sc 0 vesw 2 ICMP 10.9.2.1 > 10.9.2.2").first.click()
     way = page.get_by_test_id("way")
     way.get_by_role("cell", name="sw0:3->h2:1").wait_for()
     way.get_by_role("cell", name="VeswPortInfo: vesw_id").wait_for()

@@ -173,8 +173,8 @@ class Side:
             self._faults[fault.number][1].set_text(said)
 
     def _fault_row(self, number: int) -> tuple[ui.row, ui.label]:
-        with ui.row().classes("items-center no-wrap small") as row:
-            label = ui.label()
+        with ui.row().classes("items-center no-wrap small wide") as row:
+            label = ui.label().classes("grow")
             ui.button("Remove", on_click=lambda: self._remove(number)).props(
                 f'flat dense aria-label="Remove fault {number}"'
             )

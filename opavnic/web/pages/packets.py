@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import urlencode
 
@@ -28,6 +29,7 @@ PATIENCE_S: Final = 3.0
 MADS_MAX: Final = 3000
 MADS_DECODED: Final = 200
 SECONDS: Final = (2, 5, 10, 30)
+_MACS: Final = re.compile(r"[0-9a-f:]{17} > [0-9a-f:]{17} ")
 
 
 class PacketsPage:
@@ -105,8 +107,8 @@ class PacketsPage:
 
 
 def _content(packet: bytes) -> str:
-    """Return the summary of a packet without the LIDs, which its way says."""
-    return summarize(packet).partition(" > ")[2].partition(" ")[2]
+    """Return the summary of a packet without LIDs and MAC addresses, which its way and its fields say."""
+    return _MACS.sub("", summarize(packet).partition(" > ")[2].partition(" ")[2])
 
 
 def mads_page(watch: Watch) -> Look:

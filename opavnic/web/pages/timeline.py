@@ -76,7 +76,9 @@ class TimelinePage:
         self._topology: Topology | None = None
         self._fabric = ui.html(sanitize=False).classes("parts wide")
         self._drawing = ui.element(ELEMENT).classes("wide").props('data-testid="timeline"')
-        self._table = table("Events", {"number": "number", "time": "time, UTC", "text": "event"})
+        self._table = table("Events", {"number": "number", "time": "time, UTC", "text": "event"}).classes(
+            "events"
+        )
 
     async def _show(self, seen: Scene) -> None:
         reset = self._pid != seen.state.pid

@@ -28,7 +28,8 @@ def vnics_page(watch: Watch) -> Look:
             {
                 "name": f"{host.name}/{vnic.interface}",
                 "vesw": visible(vnic.vesw_text),
-                "state": vnic.state,
+                "state": vnic.state if vnic.is_up else f"✕ {vnic.state}",
+                "up": vnic.is_up,
                 "tx": paces["tx_bytes"],  # a column sorts by its numbers
                 "tx_text": rounded_rate(paces["tx_bytes"]),
                 "rx": paces["rx_bytes"],
@@ -57,6 +58,10 @@ def vnics_page(watch: Watch) -> Look:
     shown.add_slot(
         "body-cell-name",
         '<q-td :props="props"><a :href="props.row.target" class="link">{{ props.value }}</a></q-td>',
+    )
+    shown.add_slot(
+        "body-cell-state",
+        """<q-td :props="props" :class="props.row.up ? '' : 'wrong'">{{ props.value }}</q-td>""",
     )
     for column in ("tx", "rx"):
         shown.add_slot(
@@ -131,9 +136,20 @@ async def _details(watch: Watch, state: dict[str, Any], host: str, interface: st
     entry, vnic = found[host, interface]
     facts = {**vnic.as_json(), "lid": f"{vnic.lid:#x}", "namespace": entry.namespace}
     facts |= {f"ethtool {key}": value for key, value in lab.ethtool_of(entry, vnic).items()}
-    state["facts"].rows = [{"what": what, "value": str(value)} for what, value in facts.items()]
+    state["facts"].rows = [
+        {"what": what, "value": _fact(value)} for what, value in facts.items() if value not in ("", [], None)
+    ]
     try:
         macs = (await watch.read(EmMacTable, "/em/mac-table?" + urlencode({"vesw": vnic.vesw_id}))).mac_table
     except LabError:  # a foreign EM shows no table, and a VNIC may be on no virtual switch
         macs = []
     state["macs"].rows = [{"mac": row.mac, "lid": f"{row.lid:#x}", "port": row.port} for row in macs]
+
+
+def _fact(value: object) -> str:
+    """Return a value as people read it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -8,6 +8,7 @@ from typing import Any, Final
 _INK: Final = "var(--ink)"
 """The colour of text on the page; drawn as SVG, so that the browser knows it."""
 _SPLIT: Final = {"lineStyle": {"color": "var(--rule)"}}
+_COLOURS: Final = [f"var(--{name})" for name in ("rate", "second", "good", "fault", "bad", "dim")]
 TOOLTIP: Final = {
     "renderMode": "richText",
     "backgroundColor": "#1b2530",
@@ -37,6 +38,7 @@ def plot(title: str, unit: str, series: Mapping[str, Sequence[Point]], gap_s: fl
     lines = _LINES if len(series) > 1 else _LINES[1:]
     return {
         "animation": False,
+        "color": _COLOURS,
         "aria": {"enabled": True},
         "useUTC": True,
         "title": {
@@ -82,6 +84,7 @@ def bars(unit: str, names: Sequence[str], pieces: Mapping[str, Sequence[float]])
     """Return lying bars, each of stacked pieces. Args: pieces: lengths in each bar, by name of the piece."""
     return {
         "animation": False,
+        "color": _COLOURS,
         "aria": {"enabled": True},
         "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, **TOOLTIP},
         "legend": {"top": 0, "type": "scroll", "textStyle": {"color": _INK}},

@@ -220,9 +220,15 @@ def _on_node(node: NodeView, size: Size, colours: Mapping[str, str], room: Room)
     if node.kind != "host" or not node.vesws or size[1] < 2 * room.print + print_size:
         return {"formatter": name}
     names = [_short(tag) for tag in sorted(node.vesws)]
-    tags = [names[0]]
-    while len(tags) < len(names) and _tags_width([*tags, names[len(tags)], "+9"], print_size) <= size[0]:
-        tags.append(names[len(tags)])
+    count = next(
+        (
+            count
+            for count in range(len(names), 1, -1)
+            if _tags_width([*names[:count], *(["+9"] if count < len(names) else [])], print_size) <= size[0]
+        ),
+        1,
+    )
+    tags = names[:count]
     rich = {
         f"v{index}": {
             "backgroundColor": colours.get(tag, PATH),
