@@ -31,6 +31,8 @@ OPA_VNIC: Final = LinuxDriver(
     last="7.0",
 )
 HFI1: Final = LinuxDriver("hfi1", "drivers/infiniband/hw/hfi1", "CONFIG_INFINIBAND_HFI1", is_copied=True)
+HFIS: Final = {OPA_VNIC.name: 1, HFI1.name: 2}
+"""HFIs of one kernel at most, each with one port, by the driver that has them (opa_virtual_hfi/machine.h)."""
 DRIVERS: Final = (
     OPA_VNIC,
     LinuxDriver("ib_uverbs", "drivers/infiniband/core", "CONFIG_INFINIBAND_USER_ACCESS"),

@@ -112,9 +112,11 @@ class Hfi1Port(PortOfKernel):
         self._setup.end()
         super().close()
 
-    def link_changed(self) -> None:
-        """Let the HFI know whether the link of the fabric is up, or may be."""
-        self._tell()
+    def fabric_changed(self, name: str) -> None:
+        """Let the HFI know whether its link is up, or may be, where it is the element of this name that has changed."""
+        link = self._port.link
+        if link is not None and link.name == name:
+            self._tell()
 
     def _changed(self, _event: PortEvent) -> None:
         self._tell()

@@ -25,7 +25,8 @@ MEMORY: Final = {OPA_VNIC: "64M", HFI1: "512M"}
 """Of which a kernel takes what it uses."""
 _WIRE: Final = 8
 _AGENT: Final = 9
-"""Descriptors of the kernel's process: its command line is always the same, since it makes random numbers of it too."""
+"""Descriptors of the kernel's process: the command line of one with one HFI is always the same, since it makes random
+numbers of it too."""
 _BECOME_KERNEL: Final = f'exec {_WIRE}<&0 {_AGENT}>&2 2>&1 </dev/null; exec "$@"'
 READY: Final = b"opavnic: ready"
 _FAILED: Final = re.compile(rb"opavnic: (?!ready)[^\n]*\n")
@@ -56,6 +57,17 @@ def _start(function: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[
     return function()
 
 
+def send_frame(wire: socket.socket, frame: bytes) -> bool:
+    """Send a frame; return False where the kernel has no room for it now. Once it has ended, frames go nowhere."""
+    try:
+        wire.send(frame)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
 class KernelProcess:
     """One process, and all that it starts: they end with `close`, and with the process that made it."""
 
@@ -67,23 +79,28 @@ class KernelProcess:
         *,
         driver: LinuxDriver = OPA_VNIC,
         cable: socket.socket | None = None,
-        guid: int = GUID,
+        guids: Sequence[int] = (GUID,),
     ) -> None:
         """Start it; `await_ready` waits for its driver.
 
         Args:    host: its name; with one, it has the files of this machine, and an agent that starts programs. start:
                  calls a function that starts the process, in its network namespace for instance; what ends the process
-                 is started outside. driver: which of Linux's own has the HFI's port. cable: an end of what its wire
-                 is, in place of one that leads to `wire`; it is closed here. guid: of a virtual HFI.
+                 is started outside. driver: which of Linux's own has the HFI's port. cable: an end of what its first
+                 wire is, in place of one that leads to `wire`; it is closed here. guids: of its HFIs; one is all that
+                 another driver than hfi1 has.
         Raises:  KernelError: it cannot be started.
         """
-        self.wire, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in guids]
+        self.wires = [ours for ours, _ in pairs]
+        """One for each HFI."""
+        self.wire = self.wires[0]
+        theirs = [its for _, its in pairs]
         self.agent, their_agent = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._idle = theirs
+        self._idle = theirs[0]
         """Held open, where the wire of the kernel is a cable."""
         if cable is not None:
-            theirs = cable
-        for end in (self.wire, theirs, self.agent):
+            theirs[0] = cable
+        for end in (*self.wires, *theirs, self.agent):
             end.setblocking(False)
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
         self._console = b""
@@ -92,23 +109,26 @@ class KernelProcess:
         """Whether it prints nothing more."""
         self._messages = Messages()
         self._driver = driver
-        self._guid = guid
+        self._guids = guids
         self._directory = tempfile.mkdtemp(prefix="opavnic-kernel-")
         try:
-            self._process = start(lambda: self._open(kernel, host, theirs.fileno(), their_agent.fileno()))
+            numbers = [end.fileno() for end in theirs]
+            self._process = start(lambda: self._open(kernel, host, numbers, their_agent.fileno()))
             os.set_blocking(self.console.fileno(), False)
             self._watcher = self._watch()
         except OSError as error:
-            self.wire.close()
-            self.agent.close()
+            for end in (*self.wires, self.agent):
+                end.close()
             shutil.rmtree(self._directory, ignore_errors=True)
             raise KernelError(f"{kernel.program}: not started: {error.strerror}") from error
         finally:
-            theirs.close()
-            their_agent.close()
+            for end in (*theirs, their_agent):
+                end.close()
 
-    def _open(self, kernel: BuiltKernel, host: str, wire: int, agent: int) -> subprocess.Popen[bytes]:
-        """Start the process. Args:  wire, agent: its ends of both. Raises OSError: it cannot be started."""
+    def _open(
+        self, kernel: BuiltKernel, host: str, wires: Sequence[int], agent: int
+    ) -> subprocess.Popen[bytes]:
+        """Start the process. Args:  wires, agent: its ends of them. Raises OSError: it cannot be started."""
         more, environment = self._own_time()
         words = [
             *_at_fixed_addresses(),
@@ -120,19 +140,20 @@ class KernelProcess:
             "con=null",
             "uml_dir=./",
             "umid=kernel",
-            f"wire={_WIRE}",
-            *([f"guid={self._guid:#x}"] if self._driver is HFI1 else []),
+            f"wire={','.join(map(str, [_WIRE, *wires[1:]]))}",
+            *([f"guid={','.join(map(hex, self._guids))}"] if self._driver is HFI1 else []),
             *([f"host={host}", f"agent={_AGENT}"] if host else []),
             *more,
         ]
         return subprocess.Popen(
             ["sh", "-c", _BECOME_KERNEL, "sh", *words],
-            stdin=wire,
+            stdin=wires[0],
             stdout=subprocess.PIPE,
             stderr=agent,
             cwd=self._directory,
             env={**environment, "TMPDIR": "."},
             process_group=0,
+            pass_fds=wires[1:],
         )
 
     def _own_time(self) -> tuple[list[str], Mapping[str, str]]:
@@ -212,14 +233,8 @@ class KernelProcess:
         return bool(readable)
 
     def send(self, frame: bytes) -> bool:
-        """Send a frame; return False where the kernel has no room for it now. Once it has ended, frames go nowhere."""
-        try:
-            self.wire.send(frame)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-        return True
+        """Send a frame, as `send_frame` does."""
+        return send_frame(self.wire, frame)
 
     def receive(self, timeout_s: float) -> bytes | None:
         """Return the next frame, or None if there is none in time.
@@ -281,9 +296,8 @@ class KernelProcess:
         self._process.wait()
         self._watcher.wait()
         self.console.close()
-        self.wire.close()
-        self._idle.close()
-        self.agent.close()
+        for end in (*self.wires, self._idle, self.agent):
+            end.close()
 
     def _last_line(self) -> str:
         lines = self._console.decode(errors="replace").strip().splitlines()

@@ -1,11 +1,12 @@
-"""A kernel in an event loop: its wire with its port, its agent with those that start programs, its end."""
+"""A kernel in an event loop: its wires with their ports, its agent with those that start programs, its end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from hfi_sim.base.text import visible
@@ -13,7 +14,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from opavnic.kernel.cache import KernelError
 from opavnic.kernel.messages import AgentMessage, AgentVerb, Messages
 from opavnic.kernel.port import PortOfKernel
-from opavnic.kernel.process import READY, KernelProcess
+from opavnic.kernel.process import READY, KernelProcess, send_frame
 from opavnic.kernel.wire import MAX_FRAME
 
 log = logging.getLogger("opavnic.kernel")
@@ -26,6 +27,68 @@ OnMessage = Callable[[AgentMessage], None]
 MakePort = Callable[[HfiPort, Callable[[bytes], bool]], PortOfKernel]
 
 
+class _Wired:
+    """A port of a kernel, and the wire on which it is."""
+
+    def __init__(
+        self, wire: socket.socket, port: HfiPort, make_port: MakePort, on_frame: Callable[[], None]
+    ) -> None:
+        self._wire = wire
+        self._on_frame = on_frame
+        self._loop = asyncio.get_running_loop()
+        self._reading = False
+        self._closed = False
+        self.port = make_port(port, self._send)
+        self._leave_flow = port.on_flow(self._flow)
+        self._flow(False)
+
+    def _send(self, frame: bytes) -> bool:
+        taken = send_frame(self._wire, frame)
+        if not taken:
+            self._loop.add_writer(self._wire, self._writable)
+        return taken
+
+    def _writable(self) -> None:
+        self.port.go_on()
+        if not self.port.is_behind:
+            self._loop.remove_writer(self._wire)
+
+    def _readable(self) -> None:
+        for _ in range(_FRAMES_AT_ONCE):
+            try:
+                frame = self._wire.recv(MAX_FRAME)
+            except BlockingIOError:
+                return
+            except OSError:
+                frame = b""
+            if not frame:
+                self._read(False)
+                return
+            self.port.take(frame)
+            self._on_frame()
+            if self._closed or not self._reading:
+                return
+
+    def _flow(self, _stopped: bool) -> None:
+        """Leave packets of the kernel in its own queues while the link has no credits."""
+        self._read(not self._closed and not self.port.should_wait)
+
+    def _read(self, on: bool) -> None:
+        if on and not self._reading:
+            self._loop.add_reader(self._wire, self._readable)
+        elif not on and self._reading:
+            self._loop.remove_reader(self._wire)
+        self._reading = on
+
+    def close(self) -> None:
+        """Take the port back."""
+        self._closed = True
+        self._leave_flow()
+        self._read(False)
+        self._loop.remove_writer(self._wire)
+        self.port.close()
+
+
 class KernelRun:
     """A kernel from its start until its process ends, or `close`."""
 
@@ -33,13 +96,13 @@ class KernelRun:
         self,
         process: KernelProcess,
         host: str,
-        port: HfiPort,
+        ports: Sequence[HfiPort],
         make_port: MakePort,
         *,
         on_routes: Callable[[bytes], None],
         on_end: Callable[[str], None],
     ) -> None:
-        """Give the kernel its port.
+        """Give the kernel its ports, one for each wire of its process.
 
         Args:    make_port: hands the port over, given what takes frames for the kernel. on_routes: takes datagrams
                  of rtnetlink. on_end: is told, once, why the kernel has ended, unless that was `close`.
@@ -56,59 +119,31 @@ class KernelRun:
         self._unsent = bytearray()
         self._line = b""
         self._last_words = ""
-        self._reading = False
         self._closed = False
         self.is_ready: asyncio.Future[None] = self._loop.create_future()
         """Done once programs can be started and opa_vnic has announced itself; KernelError: it did not come up."""
         self._console_ready = False
         self._pidfd = os.pidfd_open(process.pid)
-        self.port = make_port(port, self._send)
-        self._leave_flow = port.on_flow(self._flow)
+        self._wired = [
+            _Wired(wire, port, make_port, self._has_come)
+            for wire, port in zip(process.wires, ports, strict=True)
+        ]
         self._loop.add_reader(process.agent, self._agent_readable)
         self._loop.add_reader(process.console, self._console_readable)
         self._loop.add_reader(self._pidfd, self._ended)
-        self._flow(False)
 
-    # --- packets -------------------------------------------------------------------------------------------
+    @property
+    def ports(self) -> list[PortOfKernel]:
+        """Its ports, HFI by HFI."""
+        return [wired.port for wired in self._wired]
 
-    def _send(self, frame: bytes) -> bool:
-        taken = self.process.send(frame)
-        if not taken:
-            self._loop.add_writer(self.process.wire, self._wire_writable)
-        return taken
+    def _has_come(self) -> None:
+        if self._console_ready and self._are_ready:
+            self._set_ready("")
 
-    def _wire_writable(self) -> None:
-        self.port.go_on()
-        if not self.port.is_behind:
-            self._loop.remove_writer(self.process.wire)
-
-    def _wire_readable(self) -> None:
-        for _ in range(_FRAMES_AT_ONCE):
-            try:
-                frame = self.process.wire.recv(MAX_FRAME)
-            except BlockingIOError:
-                return
-            except OSError:
-                frame = b""
-            if not frame:
-                self._read_wire(False)
-                return
-            self.port.take(frame)
-            if self._console_ready and self.port.ready:
-                self._set_ready("")
-            if self._closed or not self._reading:
-                return
-
-    def _flow(self, _stopped: bool) -> None:
-        """Leave packets of the kernel in its own queues while the link has no credits."""
-        self._read_wire(not self._closed and not self.port.should_wait)
-
-    def _read_wire(self, on: bool) -> None:
-        if on and not self._reading:
-            self._loop.add_reader(self.process.wire, self._wire_readable)
-        elif not on and self._reading:
-            self._loop.remove_reader(self.process.wire)
-        self._reading = on
+    @property
+    def _are_ready(self) -> bool:
+        return all(port.ready for port in self.ports)
 
     # --- programs ------------------------------------------------------------------------------------------
 
@@ -180,8 +215,7 @@ class KernelRun:
             self._set_ready(problem)
             return
         self._console_ready = True
-        if self.port.ready:
-            self._set_ready("")
+        self._has_come()
 
     def _set_ready(self, problem: str) -> None:
         if self.is_ready.done():
@@ -210,14 +244,12 @@ class KernelRun:
             return
         self._closed = True
         self._set_ready("it was ended")
-        self._leave_flow()
-        self._read_wire(False)
         for fd in (self.process.agent, self.process.console, self._pidfd):
             self._loop.remove_reader(fd)
-        for end in (self.process.wire, self.process.agent):
-            self._loop.remove_writer(end)
+        self._loop.remove_writer(self.process.agent)
         os.close(self._pidfd)
-        self.port.close()
+        for wired in self._wired:
+            wired.close()
         sessions, self._sessions = self._sessions, {}
         for number, take in sessions.items():
             take(AgentMessage(number, AgentVerb.LOST, b""))

@@ -109,6 +109,44 @@ def test_ipoib_and_verbs_of_two_hfi1_cross_a_switch_as_9b_packets(opavnic: Progr
     lab.ok("down", lab.name)
 
 
+TWO_RAILS: Final = """name: {lab}
+hosts: {{h1: {{}}, h2: {{}}, k1: {{kernel: hfi1, hfis: 2}}, k2: {{kernel: hfi1, hfis: 2}}}}
+vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}}]
+"""
+
+
+def test_two_hfis_of_one_kernel_are_both_active_and_reach_those_of_another(
+    opavnic: Program, tmp_path: Path
+) -> None:
+    if missing := [program for program in ("ping", "ip") if shutil.which(program) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    lab = KernelLab(opavnic, tmp_path, TWO_RAILS)
+    lids = set()
+    for number, host in enumerate(("k1", "k2"), 1):
+        for rail in (0, 1):
+            port = PORT.replace("hfi1_0", f"hfi1_{rail}")
+            while lab.inside(host, "cat", f"{port}/state") != "4: ACTIVE\n":
+                pass
+            lids.add(lab.inside(host, "cat", f"{port}/lid"))
+            address = f"ip addr add 10.1.{rail + 1}.{number}/24 dev ib{rail}; ip link set ib{rail} up"
+            lab.inside(host, "sh", "-c", address)
+    assert len(lids) == 4
+    for rail in (1, 2):
+        assert " 0% packet loss" in lab.inside("k1", "ping", "-q", "-c", "3", "-w", "30", f"10.1.{rail}.2")
+
+    lab.ok("fault", "add", "link-down on k1.2")
+    while lab.inside("k1", "cat", f"{PORT.replace('hfi1_0', 'hfi1_1')}/state") != "1: DOWN\n":
+        pass
+    assert lab.inside("k1", "cat", f"{PORT}/state") == "4: ACTIVE\n", "the other rail stays"
+    assert " 0% packet loss" in lab.inside("k1", "ping", "-q", "-c", "3", "-w", "30", "10.1.1.2")
+    lab.ok("fault", "clear")
+    assert " 0% packet loss" in lab.inside("k1", "ping", "-q", "-c", "3", "-w", "60", "10.1.2.2")
+    assert lab.inside("k1", "dmesg").count("WARNING: ") == 1, "of user-mode Linux's own PCI, at boot"
+    lab.ok("check")
+    assert lab.status()["balance"] == {}
+    lab.ok("down", lab.name)
+
+
 EXTERNAL: Final = """name: {name}
 hosts: {{h1: {{may_manage: true}}, h2: {{}}, k1: {{kernel: hfi1}}, k2: {{kernel: hfi1}}}}
 vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}}]

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from opavnic.kernel.drivers import HFI1, OPA_VNIC, LinuxDriver
+from opavnic.kernel.drivers import HFI1, HFIS, OPA_VNIC, LinuxDriver
 from opavnic.lab.file.sections import InterfaceName
 from vema.base.sections import Section
 from vema.em.desired.problems import Problem
@@ -167,11 +167,12 @@ def guest_problems(hosts: Mapping[str, Any], members: Sequence[Sequence[str]]) -
     taps: dict[str, str] = {}
     for host, told in hosts.items():
         if isinstance(told, dict) and told.get("kernel") is not None:
-            for key in ("hfis", "ports"):
-                if told.get(key, 1) != 1:
-                    text = f'host "{host}" is a kernel of its own, whose device has one port: {key} is 1'
+            driver = _driver_of(told["kernel"]) or OPA_VNIC.name
+            for key, most in (("hfis", HFIS.get(str(driver), 1)), ("ports", 1)):
+                if told.get(key, 1) not in range(1, most + 1):
+                    text = f'host "{host}" is a kernel of its own, with {driver}: {key} is {most} at most'
                     problems.append(Problem(("hosts", host, key), text))
-            if _driver_of(told["kernel"]) == HFI1.name and any(host in names for names in members):
+            if driver == HFI1.name and any(host in names for names in members):
                 text = (
                     f'host "{host}" is in a virtual switch, but hfi1 of Linux 6.1 panics at the first packet of '
                     "a VNIC: write kernel: opa_vnic, or take it out of members"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from functools import partial
@@ -27,6 +28,7 @@ from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.running import KernelRun
 from opavnic.lab.file.host_setup import HostSetup
 from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp, lacking
+from opavnic.world.host_driver import ShownVnic
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import VportNum
 
@@ -61,8 +63,8 @@ class KernelHost(HostBackend):
     def boot(self) -> KernelProcess:
         """Start a process. Raises KernelError."""
         assert self.driver is not None  # noqa: S101 - the fabric is made
-        start, guid = partial(run_in_namespace, self.namespace), self.driver.port.guid
-        return KernelProcess(self.kernel, self.name, start, driver=self.linux_driver, guid=guid)
+        start, guids = partial(run_in_namespace, self.namespace), [port.guid for port in self.ports]
+        return KernelProcess(self.kernel, self.name, start, driver=self.linux_driver, guids=guids)
 
     def adopt(self, port: str, vport_num: VportNum, netdev: KernelNetdev) -> None:
         """Give a netdev that the kernel has made what the lab file says of it: name, address, MTU."""
@@ -103,11 +105,16 @@ def _set_up(netdev: KernelNetdev, interface: Interface) -> None:
 
 
 class KernelDriver:
-    """The driver of a port that a kernel has: a `HostDriver`. Its crash is the end of the kernel's process."""
+    """The driver of the ports that a kernel has: a `HostDriver` of the first one, on which its VNICs are.
 
-    def __init__(self, host: KernelHost, port: HfiPort, fabric: Fabric, *, is_set_up: bool = True) -> None:
-        """Prepare; `start` boots the kernel. Args:  is_set_up: as of `Hfi1Port`."""
-        self.port = port
+    The crash of any is the end of the kernel's process.
+    """
+
+    def __init__(self, host: KernelHost, fabric: Fabric, *, is_set_up: bool = True) -> None:
+        """Prepare; `start` boots the kernel. Args:  host: has its ports. is_set_up: as of `Hfi1Port`."""
+        self.port = host.ports[0]
+        self.down: set[str] = set()
+        """The ports that are held down: a kernel runs while there are none."""
         self.adapters: dict[VportNum, KernelVnic] = {}
         self.vports_made: set[VportNum] = set()
         self.run: KernelRun | None = None
@@ -130,14 +137,13 @@ class KernelDriver:
         """Set when something of its VNICs has changed."""
         host.driver = self
         if host.linux_driver is not OPA_VNIC:
-            self._set_link(False)
+            self._set_links(False)
         self._leave_fabric = fabric.on_change(self._fabric_changed)
 
     def _fabric_changed(self, notice: FabricNotice) -> None:
-        port = None if self.run is None else self.run.port
-        link = self.port.link
-        if isinstance(port, Hfi1Port) and link is not None and notice.name == link.name:
-            port.link_changed()
+        for port in () if self.run is None else self.run.ports:
+            if isinstance(port, Hfi1Port):
+                port.fabric_changed(notice.name)
 
     # --- what a world needs --------------------------------------------------------------------------------
 
@@ -157,14 +163,24 @@ class KernelDriver:
         return [f"{self.port.name} vesw {vesw} {way}" for vesw in vesws for way in ("tx", "rx")]
 
     def crash(self) -> None:
-        """End the kernel's process; its link goes down."""
+        """End the kernel's process; its links go down."""
+        self.hold(self.port)
+
+    def restart(self) -> None:
+        """Boot a kernel, unless another port of it is held down. Does nothing while one runs."""
+        self.let_go(self.port)
+
+    def hold(self, port: HfiPort) -> None:
+        """Crash, for one of its ports."""
+        self.down.add(port.name)
         if self.run is not None:
             log.info("[%s] the kernel is ended", self._host.name)
             self._forget()
 
-    def restart(self) -> None:
-        """Boot a kernel. Does nothing while one runs."""
-        if self.run is not None or self._closed:
+    def let_go(self, port: HfiPort) -> None:
+        """Restart, for one of its ports."""
+        self.down.discard(port.name)
+        if self.down or self.run is not None or self._closed:
             return
         try:
             self.start()
@@ -209,8 +225,10 @@ class KernelDriver:
         kernel = self._host.kernel
         said: dict[str, object] = {"name": kernel.name, "version": kernel.version, "pid": None}
         if self.run is not None:
-            counters = self.run.port.counters
-            said |= {"pid": self.run.process.pid, **asdict(counters)}
+            counters: Counter[str] = Counter()
+            for port in self.run.ports:
+                counters.update(asdict(port.counters))
+            said |= {"pid": self.run.process.pid, **counters}
         return said
 
     # --- a kernel's life -----------------------------------------------------------------------------------
@@ -224,13 +242,13 @@ class KernelDriver:
         self.run = KernelRun(
             process,
             self._host.name,
-            self.port,
+            self._host.ports,
             self._hand_over,
             on_routes=self._interfaces.take,
             on_end=self._died,
         )
         if self._host.linux_driver is OPA_VNIC:
-            self._set_link(True)
+            self._set_links(True)
         links.ask_all()
         self.take_names(self._names)
         return self.run
@@ -243,7 +261,7 @@ class KernelDriver:
             port,
             send,
             attached=attached,
-            on_link=self._set_link,
+            on_link=partial(self._set_link, port),
             holder=self._holder,
             clock=asyncio.get_running_loop(),
             is_set_up=self._is_set_up,
@@ -280,12 +298,16 @@ class KernelDriver:
         self._vesw_of.clear()
         self._interfaces = None
         if not self._closed:
-            self._set_link(False)
+            self._set_links(False)
         self._host.forget_netdevs(self.port.name)
 
-    def _set_link(self, up: bool) -> None:
-        if self.port.link is not None:
-            self._fabric.set_links([self.port.link], up, by=self._holder)
+    def _set_links(self, up: bool) -> None:
+        for port in self._host.ports:
+            self._set_link(port, up)
+
+    def _set_link(self, port: HfiPort, up: bool) -> None:
+        if port.link is not None:
+            self._fabric.set_links([port.link], up, by=self._holder)
 
     # --- its VNICs -----------------------------------------------------------------------------------------
 
@@ -352,3 +374,35 @@ class KernelDriver:
 
 def _nothing() -> None:
     """Stand in for the part that boots kernels."""
+
+
+class FurtherPort:
+    """The driver of a port of a kernel beside its first one: a `HostDriver` without VNICs."""
+
+    def __init__(self, port: HfiPort, kernel: KernelDriver) -> None:
+        """Prepare. Args:  kernel: that of the first port."""
+        self.port = port
+        self.adapters: dict[VportNum, ShownVnic] = {}
+        self.vports_made: tuple[VportNum, ...] = ()
+        self.counted: tuple[str, ...] = ()
+        self._kernel = kernel
+
+    def frames(self, _vport_num: VportNum) -> tuple[PacketCounters, PacketCounters]:
+        """Return counters of no frames."""
+        return PacketCounters(), PacketCounters()
+
+    def remove_vnic(self, vport_num: VportNum) -> None:
+        """Raises KeyError: there is none."""
+        raise KeyError(vport_num)
+
+    def crash(self) -> None:
+        """End the kernel."""
+        self._kernel.hold(self.port)
+
+    def restart(self) -> None:
+        """Boot it again, unless another port of it is held down."""
+        self._kernel.let_go(self.port)
+
+    def close(self) -> None:
+        """End the kernel for good."""
+        self._kernel.close()

@@ -20,11 +20,12 @@ from opavnic.kernel.drivers import HFI1
 from opavnic.lab.file.fabric_model import ALLOW
 from opavnic.lab.file.model import LabModel, names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
-from opavnic.lab.hosts.kernel_host import KernelDriver, KernelHost
+from opavnic.lab.hosts.kernel_host import FurtherPort, KernelDriver, KernelHost
 from opavnic.lab.run.share import Share
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.backend import HostBackend
+from opavnic.world.host_driver import HostDriver
 from opavnic.world.world import ManagedBy, World
 
 if TYPE_CHECKING:
@@ -142,9 +143,11 @@ def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash:
     backend.ports = world.hosts[backend.name].ports
     if isinstance(backend, KernelHost):
         is_set_up = world.managed_by != "external"
-        driver = KernelDriver(backend, world.hosts[backend.name].port, world.fabric, is_set_up=is_set_up)
-        unloaded = partial(backend.forget_netdevs, driver.port.name)
-        world.add_driver(backend.name, driver, can_crash=can_crash, unloaded=unloaded)
+        first = KernelDriver(backend, world.fabric, is_set_up=is_set_up)
+        drivers: list[HostDriver] = [first, *(FurtherPort(port, first) for port in backend.ports[1:])]
+        for driver in drivers:
+            unloaded = partial(backend.forget_netdevs, driver.port.name)
+            world.add_driver(backend.name, driver, can_crash=can_crash, unloaded=unloaded)
         return
     for port in backend.ports:
         world.add_vnic_port(

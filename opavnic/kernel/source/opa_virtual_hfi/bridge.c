@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
-/* A PCI host bridge with one device, an HFI, and interrupts for it. User-mode Linux has no other bridge here. */
+/* A PCI host bridge, a device for each HFI, and interrupts for them. User-mode Linux has no other bridge here. */
 #include <linux/irq.h>
 #include <linux/irqdomain.h>
 #include <linux/module.h>
@@ -10,37 +10,48 @@
 #define VECTORS		256
 #define DOORBELL	0xa0000		/* no memory is there: an address for messages of interrupts */
 
-static unsigned long guid = 0x0011750101000001ul;
-module_param(guid, ulong, 0444);
-MODULE_PARM_DESC(guid, "GUID of the HFI's port");
-static int wire = -1;
-module_param(wire, int, 0444);
-MODULE_PARM_DESC(wire, "number of the socket that is its cable");
+static unsigned long guid[HFIS] = { 0x0011750101000001ul, 0x0011750101000002ul };
+module_param_array(guid, ulong, NULL, 0444);
+MODULE_PARM_DESC(guid, "GUID of each HFI's port");
+static int wire[HFIS] = { -1, -1 };
+static unsigned int hfis = 1;
+module_param_array(wire, int, &hfis, 0444);
+MODULE_PARM_DESC(wire, "number of the socket that is its cable, for each HFI");
 
-static struct machine machine;
+static struct machine machines[HFIS];
 static DECLARE_BITMAP(used, VECTORS);
 static DEFINE_MUTEX(lock);	/* used */
 
-/* Far above memory: as a part of it, the BAR takes 64 MiB that are aligned so. */
+/* Far above memory: as a part of it, a BAR takes 64 MiB that are aligned so. */
 static struct resource memory = {
 	.name = "virtual HFI",
 	.start = 0x4000000000ull,
-	.end = 0x4000000000ull + HFI_BAR_SIZE - 1,
+	.end = 0x4000000000ull + HFIS * HFI_BAR_SIZE - 1,
 	.flags = IORESOURCE_MEM | IORESOURCE_MEM_64,
 };
 static struct resource buses = { .name = "virtual HFI bus", .flags = IORESOURCE_BUS };
 
+/* Return the HFI of a device number; NULL: none is there. */
+static struct machine *device(unsigned int devfn)
+{
+	return PCI_FUNC(devfn) || PCI_SLOT(devfn) >= hfis ? NULL : &machines[PCI_SLOT(devfn)];
+}
+
 static int config_read(struct pci_bus *bus, unsigned int devfn, int at, int size, u32 *value)
 {
-	*value = devfn ? ~0u : machine_config_read(&machine, at, size);
-	return devfn ? PCIBIOS_DEVICE_NOT_FOUND : PCIBIOS_SUCCESSFUL;
+	struct machine *machine = device(devfn);
+
+	*value = machine ? machine_config_read(machine, at, size) : ~0u;
+	return machine ? PCIBIOS_SUCCESSFUL : PCIBIOS_DEVICE_NOT_FOUND;
 }
 
 static int config_write(struct pci_bus *bus, unsigned int devfn, int at, int size, u32 value)
 {
-	if (devfn)
+	struct machine *machine = device(devfn);
+
+	if (!machine)
 		return PCIBIOS_DEVICE_NOT_FOUND;
-	machine_config_write(&machine, at, size, value);
+	machine_config_write(machine, at, size, value);
 	return PCIBIOS_SUCCESSFUL;
 }
 
@@ -105,15 +116,19 @@ static int __init bridge_init(void)
 {
 	struct pci_host_bridge *bridge = pci_alloc_host_bridge(0);
 	struct irq_domain *domain = make_domain();
+	unsigned int i;
 	int ret;
 
 	if (!bridge || !domain)
 		return -ENOMEM;
-	ret = machine_start(&machine, guid);
-	if (!ret)
-		ret = wire_open(&machine, wire);
-	if (!ret)
-		ret = machine_add_region(&machine, &memory);
+	for (i = 0; i < hfis; i++) {
+		ret = machine_start(&machines[i], guid[i]);
+		if (!ret)
+			ret = wire_open(&machines[i], wire[i]);
+		if (ret)
+			return ret;
+	}
+	ret = machine_add_region(machines, hfis, &memory);
 	if (ret)
 		return ret;
 	dev_set_msi_domain(&bridge->dev, domain);
@@ -126,4 +141,4 @@ static int __init bridge_init(void)
 
 module_init(bridge_init);	/* it stays, as a bridge does */
 MODULE_LICENSE("Dual BSD/GPL");
-MODULE_DESCRIPTION("A virtual HFI1 on a PCI host bridge of its own");
+MODULE_DESCRIPTION("Virtual HFI1s on a PCI host bridge of their own");

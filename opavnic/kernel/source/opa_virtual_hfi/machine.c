@@ -47,12 +47,12 @@ static void host_interrupt(void *context, u64 address, u32 data)
 
 static bool host_send(void *context, const u8 *packet, u32 len, bool bypass)
 {
-	return wire_send(packet, len, bypass);
+	return wire_send(context, packet, len, bypass);
 }
 
 static void host_idle(void *context, u64 message)
 {
-	wire_tell_idle(message);
+	wire_tell_idle(context, message);
 }
 
 static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
@@ -77,7 +77,7 @@ static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
 	else
 		pr_info("opa_virtual_hfi: %s", text);
 	if (note == HFI_NOTE_PHYSICAL)
-		wire_tell_link(hfi_own_end(machine->hfi));
+		wire_tell_link(machine, hfi_own_end(machine->hfi));
 }
 
 /* --- time ---------------------------------------------------------------------------------------------------------- */
@@ -167,17 +167,38 @@ static void bar_unmap(void *priv)
 
 static const struct logic_iomem_ops bar_ops = { .read = bar_read, .write = bar_write, .unmap = bar_unmap };
 
-static struct machine *mapped;	/* whose region it is: there is one */
+/* Whose BARs are in the region. */
+static struct machine *mapped;
+static u32 all;
+static u64 region_start;
+
+/* Return the HFI whose BAR an offset of the region is in, as Linux has placed it, and where the BAR begins. */
+static struct machine *machine_at(u64 offset, u64 *begin)
+{
+	u32 i;
+
+	for (i = 0; i < all; i++) {
+		u64 bar = machine_config_read(&mapped[i], PCI_BASE_ADDRESS_0, 4) & (u32)PCI_BASE_ADDRESS_MEM_MASK;
+
+		bar |= (u64)machine_config_read(&mapped[i], PCI_BASE_ADDRESS_1, 4) << 32;
+		*begin = bar - region_start;
+		if (offset >= *begin && offset - *begin < HFI_BAR_SIZE)
+			return &mapped[i];
+	}
+	return NULL;
+}
 
 /* Areas lie in a row, so a mapping of several pieces takes those that follow the one that it is given. */
 static long bar_map(unsigned long offset, size_t size, const struct logic_iomem_ops **ops, void **priv)
 {
 	struct area *area = (struct area *)ops;
 	u32 pieces = DIV_ROUND_UP(size, AREA), i;
+	u64 begin;
+	struct machine *machine = machine_at(offset, &begin);
 	struct piece *piece;
 
-	if (WARN_ON((void *)priv != &area->priv))
-		return -EINVAL;	/* this kernel keeps them otherwise */
+	if (WARN_ON((void *)priv != &area->priv) || !machine)
+		return -EINVAL;	/* this kernel keeps them otherwise; no BAR is there */
 	for (i = 1; i < pieces; i++)
 		if (area[i].ops)
 			return -ENOSPC;
@@ -185,7 +206,7 @@ static long bar_map(unsigned long offset, size_t size, const struct logic_iomem_
 		piece = kmalloc(sizeof(*piece), GFP_KERNEL);
 		if (!piece)
 			return -ENOMEM;
-		*piece = (struct piece){ mapped, offset + i * AREA, i ? 0 : pieces, area };
+		*piece = (struct piece){ machine, offset - begin + i * AREA, i ? 0 : pieces, area };
 		area[i] = (struct area){ &bar_ops, piece };
 	}
 	return 0;
@@ -193,9 +214,11 @@ static long bar_map(unsigned long offset, size_t size, const struct logic_iomem_
 
 static const struct logic_iomem_region_ops region_ops = { .map = bar_map };
 
-int machine_add_region(struct machine *machine, struct resource *region)
+int machine_add_region(struct machine *machines, u32 count, struct resource *region)
 {
-	mapped = machine;
+	mapped = machines;
+	all = count;
+	region_start = region->start;
 	return logic_iomem_add_region(region, &region_ops);
 }
 

@@ -4,13 +4,25 @@
 #define OPA_VIRTUAL_HFI_MACHINE_H
 
 #include <linux/hrtimer.h>
+#include <linux/interrupt.h>
 #include <linux/pci.h>
 #include <linux/spinlock.h>
 
 #include "model.h"
 
 #define MESSAGES	256	/* interrupts that wait to be delivered */
+#define HFIS		2	/* in one kernel: user-mode Linux has 64 interrupts for messages, and an HFI takes 21 */
 
+/* The cable of an HFI (wire.c), all with the lock of its machine. */
+struct wire {
+	int fd;				/* below 0: there is none */
+	struct list_head waiting;	/* what the socket has no room for */
+	u32 count;			/* of these */
+	struct timer_list again;
+	struct tasklet_struct arrivals;
+};
+
+/* An HFI. */
 struct machine {
 	struct hfi *hfi;
 	spinlock_t lock;		/* the model */
@@ -18,12 +30,13 @@ struct machine {
 	u64 armed;			/* when; HFI_NEVER */
 	u32 messages[MESSAGES];
 	u32 waiting;
+	struct wire wire;
 };
 
 /* Make the model. Return 0 or an error. */
 int machine_start(struct machine *machine, u64 guid);
-/* Its BAR, as a region of IO memory: accesses are calls of the model. Return 0 or an error. */
-int machine_add_region(struct machine *machine, struct resource *region);
+/* The BARs of some, as a region of IO memory: accesses are calls of their models. Return 0 or an error. */
+int machine_add_region(struct machine *machines, u32 count, struct resource *region);
 /* Configuration space. */
 u32 machine_config_read(struct machine *machine, u32 at, u32 size);
 void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value);
@@ -35,8 +48,8 @@ void machine_receive(struct machine *machine, const u8 *packet, u32 len, bool by
 /* wire.c: the cable, a socket of the process; below 0: there is none. Return 0 or an error. */
 int wire_open(struct machine *machine, int fd);
 /* All with the lock. Return whether there is room. */
-bool wire_send(const u8 *packet, u32 len, bool bypass);
-void wire_tell_link(struct hfi_end end);
-void wire_tell_idle(u64 message);
+bool wire_send(struct machine *machine, const u8 *packet, u32 len, bool bypass);
+void wire_tell_link(struct machine *machine, struct hfi_end end);
+void wire_tell_idle(struct machine *machine, u64 message);
 
 #endif

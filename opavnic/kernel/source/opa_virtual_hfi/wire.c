@@ -6,7 +6,6 @@
  * On virtual time (time-travel=ext) its interrupts are announced. What the socket has no room for waits here; that it has
  * room again is never announced: it is tried again after a tick.
  */
-#include <linux/interrupt.h>
 #include <linux/list.h>
 #include <linux/slab.h>
 #include <linux/time-internal.h>
@@ -25,6 +24,7 @@
 #define ICRC_LEN	4	/* of a 9B packet; room for it */
 #define WAITING_MAX	8192	/* datagrams; of more, packets are lost */
 #define AT_ONCE		64
+#define DATAGRAM_MAX	(HEAD_LEN + HFI_PACKET_MAX + ICRC_LEN)
 
 /* All numbers are big-endian. */
 struct link {
@@ -45,18 +45,7 @@ struct waiting {
 	u8 datagram[];
 };
 
-static struct machine *machine;
-static int fd = -1;
-static LIST_HEAD(waiting);	/* with the lock of the machine */
-static u32 count;
-static u8 out[HEAD_LEN + HFI_PACKET_MAX + ICRC_LEN];
-
-static void try_again(struct timer_list *timer);
-static DEFINE_TIMER(again, try_again);
-static void take(struct tasklet_struct *tasklet);
-static DECLARE_TASKLET(arrivals, take);
-
-static bool has_left(const u8 *datagram, u32 len)
+static bool has_left(int fd, const u8 *datagram, u32 len)
 {
 	int tries = 2, ret;
 
@@ -66,41 +55,45 @@ static bool has_left(const u8 *datagram, u32 len)
 	return ret != -EAGAIN && ret != -EINTR && ret != -ENOBUFS && ret != -ENOMEM;
 }
 
-static bool leave(const u8 *datagram, u32 len)
+static bool leave(struct wire *wire, const u8 *datagram, u32 len)
 {
 	struct waiting *later;
 
-	if (fd < 0 || (list_empty(&waiting) && has_left(datagram, len)))
+	if (wire->fd < 0 || (list_empty(&wire->waiting) && has_left(wire->fd, datagram, len)))
 		return true;
-	later = count < WAITING_MAX ? kmalloc(sizeof(*later) + len, GFP_ATOMIC) : NULL;
+	later = wire->count < WAITING_MAX ? kmalloc(sizeof(*later) + len, GFP_ATOMIC) : NULL;
 	if (!later)
 		return false;
 	later->len = len;
 	memcpy(later->datagram, datagram, len);
-	list_add_tail(&later->list, &waiting);
-	count++;
-	mod_timer(&again, jiffies + 1);
+	list_add_tail(&later->list, &wire->waiting);
+	wire->count++;
+	mod_timer(&wire->again, jiffies + 1);
 	return true;
 }
 
 static void try_again(struct timer_list *timer)
 {
+	struct machine *machine = container_of(timer, struct machine, wire.again);
+	struct wire *wire = &machine->wire;
 	struct waiting *first;
 	unsigned long flags;
 
 	spin_lock_irqsave(&machine->lock, flags);
-	while ((first = list_first_entry_or_null(&waiting, struct waiting, list)) && has_left(first->datagram, first->len)) {
+	while ((first = list_first_entry_or_null(&wire->waiting, struct waiting, list)) &&
+	       has_left(wire->fd, first->datagram, first->len)) {
 		list_del(&first->list);
 		kfree(first);
-		count--;
+		wire->count--;
 	}
 	if (first)
-		mod_timer(&again, jiffies + 1);
+		mod_timer(&wire->again, jiffies + 1);
 	spin_unlock_irqrestore(&machine->lock, flags);
 }
 
-bool wire_send(const u8 *packet, u32 len, bool bypass)
+bool wire_send(struct machine *machine, const u8 *packet, u32 len, bool bypass)
 {
+	static u8 out[DATAGRAM_MAX];	/* there is one processor, and interrupts are off */
 	u32 all = HEAD_LEN + len + (bypass ? 0 : ICRC_LEN);
 
 	if (all > sizeof(out))
@@ -108,10 +101,10 @@ bool wire_send(const u8 *packet, u32 len, bool bypass)
 	memset(out, 0, all);
 	out[0] = bypass ? PACKET_16B : PACKET_9B;
 	memcpy(out + HEAD_LEN, packet, len);
-	return leave(out, all);
+	return leave(&machine->wire, out, all);
 }
 
-void wire_tell_link(struct hfi_end end)
+void wire_tell_link(struct machine *machine, struct hfi_end end)
 {
 	struct link link = {
 		.kind = LINK,
@@ -127,17 +120,17 @@ void wire_tell_link(struct hfi_end end)
 		.lni = cpu_to_be32(end.lni),
 	};
 
-	leave((const u8 *)&link, sizeof(link));
+	leave(&machine->wire, (const u8 *)&link, sizeof(link));
 }
 
-void wire_tell_idle(u64 message)
+void wire_tell_idle(struct machine *machine, u64 message)
 {
 	struct idle idle = { .kind = IDLE, .message = cpu_to_be64(message) };
 
-	leave((const u8 *)&idle, sizeof(idle));
+	leave(&machine->wire, (const u8 *)&idle, sizeof(idle));
 }
 
-static void take_link(const struct link *link)
+static void take_link(struct machine *machine, const struct link *link)
 {
 	struct hfi_end end = {
 		.guid = be64_to_cpu(link->guid),
@@ -155,12 +148,12 @@ static void take_link(const struct link *link)
 	machine_neighbour(machine, &end);
 }
 
-static void receive(const u8 *datagram, u32 len)
+static void receive(struct machine *machine, const u8 *datagram, u32 len)
 {
 	u8 kind = datagram[0];
 
 	if (kind == LINK && len == sizeof(struct link))
-		take_link((const struct link *)datagram);
+		take_link(machine, (const struct link *)datagram);
 	else if (kind == IDLE && len == sizeof(struct idle))
 		machine_idle(machine, be64_to_cpu(((const struct idle *)datagram)->message));
 	else if ((kind == PACKET_16B || kind == PACKET_9B) && len > HEAD_LEN)
@@ -169,11 +162,12 @@ static void receive(const u8 *datagram, u32 len)
 
 static void take(struct tasklet_struct *tasklet)
 {
-	static u8 in[sizeof(out)];
+	static u8 in[DATAGRAM_MAX];
+	struct machine *machine = container_of(tasklet, struct machine, wire.arrivals);
 	int left = AT_ONCE, len = 0;
 
-	while (left-- && (len = os_read_file(fd, in, sizeof(in))) > 0)
-		receive(in, len);
+	while (left-- && (len = os_read_file(machine->wire.fd, in, sizeof(in))) > 0)
+		receive(machine, in, len);
 	if (!len)
 		machine_neighbour(machine, NULL);	/* the other end is gone */
 	else if (len > 0 || len == -EINTR)
@@ -182,7 +176,9 @@ static void take(struct tasklet_struct *tasklet)
 
 static irqreturn_t has_come(int irq, void *id)
 {
-	tasklet_schedule(&arrivals);
+	struct machine *machine = id;
+
+	tasklet_schedule(&machine->wire.arrivals);
 	return IRQ_HANDLED;
 }
 
@@ -191,15 +187,18 @@ static void announced(int irq, int number, void *id, struct time_travel_event *e
 	time_travel_add_irq_event(event);
 }
 
-int wire_open(struct machine *its, int number)
+int wire_open(struct machine *machine, int fd)
 {
+	struct wire *wire = &machine->wire;
 	int ret;
 
-	machine = its;
-	if (number < 0)
+	wire->fd = fd;
+	INIT_LIST_HEAD(&wire->waiting);
+	timer_setup(&wire->again, try_again, 0);
+	tasklet_setup(&wire->arrivals, take);
+	if (fd < 0)
 		return 0;
-	fd = number;
 	ret = um_request_irq_tt(UM_IRQ_ALLOC, fd, IRQ_READ, has_come, 0, "opa_virtual_hfi", machine, announced);
-	tasklet_schedule(&arrivals);	/* what came before tells no more */
+	tasklet_schedule(&wire->arrivals);	/* what came before tells no more */
 	return ret < 0 ? ret : 0;
 }

@@ -77,7 +77,7 @@ def _joined() -> tuple[KernelProcess, KernelProcess]:
     """Start two kernels whose HFIs are the ends of one cable."""
     kernel, ends = find_kernel(driver=HFI1), socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     k1, k2 = (
-        KernelProcess(kernel, f"k{number}", driver=HFI1, cable=end, guid=0x0011750101000000 + number)
+        KernelProcess(kernel, f"k{number}", driver=HFI1, cable=end, guids=[0x0011750101000000 + number])
         for number, end in enumerate(ends, start=1)
     )
     return k1, k2
