@@ -16,14 +16,15 @@ _NOT_STARTED: Final = 127
 
 
 class AgentProgram:
-    """The only session of an agent, from its start."""
+    """A session of an agent, from its start."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], session: int = SESSION) -> None:
         """Begin with what starts it. Raises ValueError: a word that cannot be passed on."""
         self._command = list(command)
+        self._session = session
         self._input: deque[bytes] = deque()
         self._room = WINDOW
-        self.unsent = start_message(SESSION, command, environment=os.environ).build()
+        self.unsent = start_message(session, command, environment=os.environ).build()
         """What the agent is to be told; who tells it takes that away."""
         self.output = bytearray()
         """What the program has written to its standard output, and that has not been taken away."""
@@ -45,14 +46,14 @@ class AgentProgram:
     def _send_input(self) -> None:
         while self._input and len(self._input[0]) <= self._room:
             self._room -= len(self._input[0])
-            self.unsent += AgentMessage(SESSION, AgentVerb.INPUT, self._input.popleft()).build()
+            self.unsent += AgentMessage(self._session, AgentVerb.INPUT, self._input.popleft()).build()
 
     def take(self, message: AgentMessage) -> None:
         """Take a message of the agent."""
         if message.kind in (AgentVerb.OUTPUT, AgentVerb.ERRORS):
             stream = self.output if message.kind == AgentVerb.OUTPUT else self.errors
             stream += message.body
-            self.unsent += number_message(SESSION, AgentVerb.TAKEN, len(message.body)).build()
+            self.unsent += number_message(self._session, AgentVerb.TAKEN, len(message.body)).build()
         elif message.kind == AgentVerb.READ:
             self._room += message.number
             self._send_input()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import socket
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from hfi_sim.base.text import visible
 from hfi_sim.nodes.hfi import HfiPort
+from opavnic.kernel.agent_program import AgentProgram
 from opavnic.kernel.cache import KernelError
 from opavnic.kernel.messages import AgentMessage, AgentVerb, Messages
 from opavnic.kernel.port import PortOfKernel
@@ -21,6 +23,11 @@ log = logging.getLogger("opavnic.kernel")
 
 _FRAMES_AT_ONCE: Final = 64
 _PANIC: Final = "Kernel panic"
+_WRONG: Final = re.compile(
+    r"WARNING: (?!.*virt-pci)|BUG: |BUG at |Oops|Kernel panic|"
+    r"INFO: task .* blocked for|rcu: INFO: .* stall|UBSAN: |general protection fault"
+)
+"""What the kernel says of its own faults. User-mode Linux warns once, at boot, of its own PCI."""
 _SAYS: Final = "opavnic: "
 """What lines of the first program begin with."""
 OnMessage = Callable[[AgentMessage], None]
@@ -100,17 +107,21 @@ class KernelRun:
         make_port: MakePort,
         *,
         on_routes: Callable[[bytes], None],
+        on_wrong: Callable[[str], None],
         on_end: Callable[[str], None],
     ) -> None:
         """Give the kernel its ports, one for each wire of its process.
 
         Args:    make_port: hands the port over, given what takes frames for the kernel. on_routes: takes datagrams
-                 of rtnetlink. on_end: is told, once, why the kernel has ended, unless that was `close`.
+                 of rtnetlink. on_wrong: takes the lines of the console with which the kernel tells of a fault of its
+                 own: a warning, a bug, a task that hangs. on_end: is told, once, why the kernel has ended, unless that
+                 was `close`.
         Raises:  FabricError: the port has a driver.
         """
         self.process = process
         self._host = host
         self._on_routes = on_routes
+        self._on_wrong = on_wrong
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._messages = Messages()
@@ -160,6 +171,39 @@ class KernelRun:
         self._unsent += message.build()
         self._loop.add_writer(self.process.agent, self._agent_writable)
 
+    async def output_of(self, command: Sequence[str], timeout_s: float) -> str:
+        """Run a program to its end and return what it has printed.
+
+        Raises:  KernelError: it was not started, it takes too long, or the kernel has ended.
+        """
+        ended: asyncio.Future[None] = self._loop.create_future()
+
+        def take(message: AgentMessage) -> None:
+            program.take(message)
+            self._tell(program)
+            if not ended.done() and (message.kind == AgentVerb.LOST or program.status is not None):
+                ended.set_result(None)
+
+        number = self.open_session(take)
+        program = AgentProgram(command, number)
+        program.end_input()
+        self._tell(program)
+        try:
+            await asyncio.wait_for(ended, timeout_s)
+        except TimeoutError:
+            self.tell(AgentMessage(number, AgentVerb.END, b""))
+            raise KernelError(f"{command[0]}: has not ended within {timeout_s:g} s") from None
+        if program.status is None:
+            raise KernelError(f"{command[0]}: the kernel has ended")
+        return program.completed().stdout.decode(errors="replace")
+
+    def _tell(self, program: AgentProgram) -> None:
+        """Tell the agent what a program has for it."""
+        if program.unsent and not self._closed:
+            self._unsent += program.unsent
+            self._loop.add_writer(self.process.agent, self._agent_writable)
+        program.unsent = b""
+
     def _agent_writable(self) -> None:
         try:
             del self._unsent[: self.process.agent.send(self._unsent)]
@@ -205,6 +249,8 @@ class KernelRun:
         if not line:
             return
         log.info("[%s] %s", self._host, line)
+        if _WRONG.search(line):
+            self._on_wrong(line)
         if _PANIC not in self._last_words:
             self._last_words = line
         if line.startswith(_SAYS):

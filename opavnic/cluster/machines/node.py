@@ -34,7 +34,7 @@ from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.share import Share
-from opavnic.lab.run.status import vnic_state
+from opavnic.lab.run.status import vnic_state, with_devices
 from opavnic.state.lab import ClusterStatus, LabState
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.steps import in_turns
@@ -249,7 +249,7 @@ class Machine(MachineDirectory):
         if self.lab is None or self.boundary is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
         steps = self.lab.status_steps(counters=body.get("counters") is True)
-        return (await in_turns(steps)).as_json()
+        return (await with_devices(await in_turns(steps), self.lab.kernels)).as_json()
 
     async def _fold(self, state: LabState) -> LabState:
         """Ask all machines at once; one that does not answer, or is of another version, is left out."""

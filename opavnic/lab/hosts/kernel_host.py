@@ -19,7 +19,7 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkState
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.kernel.cache import BuiltKernel, KernelError
-from opavnic.kernel.drivers import OPA_VNIC, LinuxDriver
+from opavnic.kernel.drivers import HFI1, OPA_VNIC, LinuxDriver
 from opavnic.kernel.hfi1_port import Hfi1Port
 from opavnic.kernel.messages import AgentMessage, AgentVerb
 from opavnic.kernel.netdev import KernelInterfaces, KernelLinks, KernelNetdev, KernelVnic
@@ -119,6 +119,9 @@ class KernelDriver:
         self.vports_made: set[VportNum] = set()
         self.run: KernelRun | None = None
         """None while no kernel runs."""
+        self._warnings = 0
+        """How often its kernels have told of a fault of their own, since the lab has begun."""
+        self._first_warning = ""
         self._host = host
         self._fabric = fabric
         self._is_set_up = is_set_up
@@ -155,6 +158,11 @@ class KernelDriver:
         ]
         none = PacketCounters()
         return self._fabric.attached.get(names[0], none), self._fabric.attached.get(names[1], none)
+
+    @property
+    def has_hfi1(self) -> bool:
+        """Whether Linux's hfi1 has the ports."""
+        return self._host.linux_driver is HFI1
 
     @property
     def counted(self) -> list[str]:
@@ -224,6 +232,7 @@ class KernelDriver:
         """Return what `opavnic status --json` says of the kernel."""
         kernel = self._host.kernel
         said: dict[str, object] = {"name": kernel.name, "version": kernel.version, "pid": None}
+        said |= {"warnings": self._warnings, "first_warning": self._first_warning}
         if self.run is not None:
             counters: Counter[str] = Counter()
             for port in self.run.ports:
@@ -245,6 +254,7 @@ class KernelDriver:
             self._host.ports,
             self._hand_over,
             on_routes=self._interfaces.take,
+            on_wrong=self._warned,
             on_end=self._died,
         )
         if self._host.linux_driver is OPA_VNIC:
@@ -281,6 +291,11 @@ class KernelDriver:
     def _ask(self, request: bytes) -> None:
         if self.run is not None:
             self.run.tell(AgentMessage(0, AgentVerb.NETLINK, request))
+
+    def _warned(self, line: str) -> None:
+        log.warning("[%s] the kernel warns: %s", self._host.name, line)
+        self._warnings += 1
+        self._first_warning = self._first_warning or line
 
     def _died(self, reason: str) -> None:
         log.error("[%s] the kernel has ended: %s", self._host.name, reason)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from hfi_sim.base.text import counted
 from opavnic.kernel.cache import KernelError
@@ -24,6 +24,12 @@ from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.part import RunningPart
 
 log = logging.getLogger("opavnic.kernel")
+_PATIENCE_S: Final = 5.0
+_COUNTERS: Final = (
+    "sh",
+    "-c",
+    "cd /sys/class/infiniband && grep -s '' */hw_counters/[A-Z]* */ports/*/hw_counters/[A-Z]*",
+)
 
 
 class Kernels(RunningPart):
@@ -51,6 +57,24 @@ class Kernels(RunningPart):
         """Return the kernel of a host that runs; None: there is none."""
         driver = self._drivers.get(host)
         return None if driver is None else driver.run
+
+    async def counters(self) -> dict[str, dict[str, int]]:
+        """Return the counters of the HFIs of hfi1, as its sysfs has them, by `k1 hfi1_0` and `k1 hfi1_0 port 1`.
+
+        Those of a kernel that does not answer within seconds are left out.
+        """
+        runs = {name: driver.run for name, driver in self._drivers.items() if driver.has_hfi1}
+        asked = [run.output_of(_COUNTERS, _PATIENCE_S) for run in runs.values() if run is not None]
+        said = await asyncio.gather(*asked, return_exceptions=True)
+        found: dict[str, dict[str, int]] = {}
+        for name, text in zip((name for name, run in runs.items() if run is not None), said, strict=True):
+            if isinstance(text, KernelError):
+                log.warning("[%s] no counters: %s", name, text)
+            elif isinstance(text, BaseException):
+                raise text
+            else:
+                found |= _counters_of(name, text)
+        return found
 
     async def boot(self, hosts: Sequence[KernelHost]) -> None:
         """Boot the kernels of hosts that have their port, and set them up as far as they need no VNICs.
@@ -124,6 +148,17 @@ class Kernels(RunningPart):
     async def close(self) -> None:
         """End all kernels."""
         await self.end(tuple(self._drivers))
+
+
+def _counters_of(host: str, text: str) -> dict[str, dict[str, int]]:
+    """Read what `_COUNTERS` prints: hfi1_0/hw_counters/DcRcvPkts:7, hfi1_0/ports/1/hw_counters/RxPkt:7."""
+    found: dict[str, dict[str, int]] = {}
+    for line in text.splitlines():
+        path, _, value = line.rpartition(":")
+        device, *port, _, counter = path.split("/")
+        element = f"{host} {device}" + (f" port {port[1]}" if port else "")
+        found.setdefault(element, {})[counter] = int(value)
+    return found
 
 
 def kernels_among(hosts: Iterable[HostBackend]) -> list[KernelHost]:

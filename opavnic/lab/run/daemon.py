@@ -20,7 +20,7 @@ from opavnic.lab.run.check_service import CheckRoutes
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.save import SaveRoutes
-from opavnic.lab.run.status import with_drift
+from opavnic.lab.run.status import with_devices, with_drift
 from opavnic.lab.run.vnic_routes import PartRoutes, VnicRoutes
 from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
@@ -101,6 +101,7 @@ class LabRoutes(RunningPart):
     async def _get_status(self, request: web.Request) -> web.Response:
         async with self._one_status:  # that of a large lab takes memory
             state = await in_turns(self._lab.status_steps(counters=query_flag(request, "counters")))
+            state = await with_devices(state, self._lab.kernels)
             if query_flag(request, "drift"):
                 state = await with_drift(state, self._lab.reconciler)
             return await json_answer(await self._lab.folded(state))

@@ -16,6 +16,7 @@ from hfi_sim.fabric.waits import find_deadlock
 from hfi_sim.netdev.base import Merging
 from hfi_sim.nodes.cable import Link
 from opavnic.lab.file.parts import RunningParts
+from opavnic.lab.hosts.kernels import Kernels
 from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.hosts.vnics import HostVnic, vnics_of
 from opavnic.state.em import AddressMoves
@@ -117,6 +118,13 @@ async def with_drift(state: LabState, reconciler: HostReconciler) -> LabState:
         found = {"drift": await reconciler.drift_of(host.name), "waiting": [*reconciler.waiting(host.name)]}
         hosts.append(host.model_copy(update=found))
     return state.model_copy(update={"hosts": hosts})
+
+
+async def with_devices(state: LabState, kernels: Kernels | None) -> LabState:
+    """Return a status with counters to which those of the virtual HFIs of kernels are added."""
+    if kernels is None or "counters" not in state.model_fields_set:
+        return state
+    return state.model_copy(update={"counters": state.counters | await kernels.counters()})
 
 
 DEADLOCK_HINT: Final = (
