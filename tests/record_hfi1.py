@@ -1,7 +1,7 @@
 """Asks Linux's own hfi1 on a virtual HFI, and records what it answers.
 
-`python record_hfi1.py sma|pma FILE [SESSION...]`. Needs a kernel: `opavnic kernel build`.
-tests/vectors/hfi1-sma-1.jsonl.gz and hfi1-pma-1.jsonl.gz were made so.
+`python record_hfi1.py sma|pma|sysfs FILE [SESSION...]`. Needs a kernel: `opavnic kernel build`.
+tests/vectors/hfi1-sma-1.jsonl.gz, hfi1-pma-1.jsonl.gz and hfi1-sysfs-1.jsonl.gz were made so.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from hfi_sim.wire.sma.tables import BufferControl, LedInfo, PartitionTable, ScTo
 from opavnic.conformance.asked_hfi import LID, SWITCH_LID, AskedHfi, build_pm, build_smp
 from opavnic.conformance.hfi1_kernel import hfi1
 from opavnic.conformance.mad_sessions import ARM, LINK, Exchange, MadSession, Step
+from opavnic.conformance.sysfs import STATES, SysfsCase, files_of, in_kernel, reach
 
 GET, SET = Method.GET, Method.SET
 BEGINS: Final = 1 << 9
@@ -519,8 +520,16 @@ def record(of: str, names: list[str]) -> Iterable[MadSession]:
             yield MadSession(of, name, talk.steps)
 
 
+def record_files() -> Iterable[SysfsCase]:
+    """Yield the files of sysfs in all states, of one kernel."""
+    with in_kernel() as hfi:
+        for state in STATES:
+            reach(hfi, state)
+            yield SysfsCase(state, files_of(hfi))
+
+
 if __name__ == "__main__":
-    sessions = list(record(sys.argv[1], sys.argv[3:]))
+    sessions = [*record_files()] if sys.argv[1] == "sysfs" else [*record(sys.argv[1], sys.argv[3:])]
     with gzip.GzipFile(sys.argv[2], "wb", mtime=0) as out:
         for session in sessions:
             out.write(json.dumps(session.to_json(), separators=(",", ":")).encode() + b"\n")

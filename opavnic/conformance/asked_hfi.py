@@ -112,6 +112,10 @@ class AskedHfi(ABC):
         """Let the neighbour be ARMED, which a port awaits before it is ACTIVE."""
 
     @abstractmethod
+    def pull_cable(self) -> None:
+        """Take the link down, and wait until the HFI has seen it."""
+
+    @abstractmethod
     def await_link(self) -> None:
         """Wait until the link, which a request has taken down, is up again."""
 
@@ -121,8 +125,8 @@ class SimulatedHfi(AskedHfi):
 
     def __init__(self) -> None:
         super().__init__()
-        self._clock = ManualClock()
-        self._fabric = Fabric(self._clock, seed=1, engine=PythonEngine)
+        self.clock = ManualClock()
+        self._fabric = Fabric(self.clock, seed=1, engine=PythonEngine)
         (self.port,) = self._fabric.add_hfi("hfi1_0", guid=GUID).ports.values()
         self.port.hfi.description = "(none)"  # a kernel without a name
         self.port.announce(CapabilityMask3.ETH_ON_FABRIC_SUPPORTED)  # opa_vnic does
@@ -137,13 +141,17 @@ class SimulatedHfi(AskedHfi):
         self._heard.clear()
         for sent, by in ((mad, pkey), (question_behind(mad), PKEY_FULL_MANAGEMENT)):
             self._switch.port0.direct(packet_of(sent, by, self._fabric.icrc), NEIGHBOUR_PORT)
-        self._clock.advance(0.001)
+        self.clock.advance(0.001)
         return next((heard.mad for heard in self._heard if heard.mad[TID] == mad[TID]), None)
 
     def arm_neighbour(self) -> None:
         """See `AskedHfi`."""
         self._switch.ports[NEIGHBOUR_PORT].state = PortState.ACTIVE
 
+    def pull_cable(self) -> None:
+        """See `AskedHfi`."""
+        self._fabric.set_links(self._fabric.links, False, by="pulled")
+
     def await_link(self) -> None:
         """See `AskedHfi`."""
-        self._clock.advance(1.0)
+        self.clock.advance(1.0)

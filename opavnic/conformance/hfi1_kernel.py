@@ -59,16 +59,14 @@ class Hfi1(AskedHfi):
         self.lid = LID
         self.take: Callable[[bytes], None] = self.hear
         """Takes each frame of the kernel."""
-        body = LINK.build(
-            **NEIGHBOUR,
-            guid=SWITCH_GUID,
-            port=NEIGHBOUR_PORT,
-            type=1,
-            state=PhysicalLink.LINK_UP,
-            lni=1 << 23,
-        )
-        process.send(build_frame(WireKind.LINK, body))
+        self._tell_link(PhysicalLink.LINK_UP)
         self.await_link()
+
+    def _tell_link(self, state: PhysicalLink) -> None:
+        body = LINK.build(
+            **NEIGHBOUR, guid=SWITCH_GUID, port=NEIGHBOUR_PORT, type=1, state=state, lni=1 << 23
+        )
+        self.process.send(build_frame(WireKind.LINK, body))
 
     def _receive(self, end: float) -> bool:
         frame = self.process.receive(max(0.0, end - time.monotonic()))
@@ -125,6 +123,13 @@ class Hfi1(AskedHfi):
     def _send(self, mad: bytes, pkey: int) -> None:
         self.process.send(build_frame(WireKind.PACKET, packet_of(mad, pkey, self.icrc)))
 
+    def pull_cable(self) -> None:
+        """See `AskedHfi`; the driver lets the HFI poll then."""
+        self._tell_link(PhysicalLink.OFFLINE)
+        end = time.monotonic() + _PATIENCE_S
+        while self._state != PhysicalLink.POLLING and time.monotonic() < end:
+            self._receive(end)
+
     def arm_neighbour(self) -> None:
         """See `AskedHfi`; wait until the driver has seen it, in seconds at most."""
         self.process.send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
@@ -147,22 +152,22 @@ def hfi1(name: str = "", host: str = "") -> Iterator[Hfi1]:
         yield Hfi1(process)
 
 
-def activate(hfi: Hfi1) -> None:
+def activate(hfi: AskedHfi) -> None:
     """Bring the port to ACTIVE, with a LID and buffers for its VLs."""
     one = 1 << 24 | 1
 
     def change(modifier: int, **changes: Any) -> None:
-        shown = hfi.request(hfi.lid, build_smp(Method.GET, SubnetAttrId.PORT_INFO, one))
+        shown = hfi.ask(build_smp(Method.GET, SubnetAttrId.PORT_INFO, one), PKEY_FULL_MANAGEMENT)
         if shown is None:
-            raise KernelError("hfi1 does not answer")
+            raise KernelError("the HFI does not answer")
         info = PortInfo.parse(shown[SMP_DATA : SMP_DATA + PortInfo.SIZE])
         wanted = replace(info, **{"state": 0, "physical_state": 0, **changes})
-        hfi.request(hfi.lid, build_smp(Method.SET, SubnetAttrId.PORT_INFO, modifier, wanted.build()))
+        hfi.ask(build_smp(Method.SET, SubnetAttrId.PORT_INFO, modifier, wanted.build()), PKEY_FULL_MANAGEMENT)
 
     change(one, lid=LID, master_sm_lid=SWITCH_LID)
     vls = ({"dedicated": 64, "shared": 0x200},) * 8 + ({"dedicated": 0, "shared": 0},) * 24
     shared = BufferControl(0, 0x400, vls).build()
-    hfi.request(hfi.lid, build_smp(Method.SET, SubnetAttrId.BUFFER_CONTROL, one, shared))
+    hfi.ask(build_smp(Method.SET, SubnetAttrId.BUFFER_CONTROL, one, shared), PKEY_FULL_MANAGEMENT)
     change(one | SM_START, state=PortState.ARMED)
     hfi.arm_neighbour()
     change(one, state=PortState.ACTIVE)

@@ -54,6 +54,7 @@ NEIGHBOUR: Final = {"reason": 0, "phy": 0x10, "fabric": 0x311003, "width": 0x200
 class PhysicalLink(IntEnum):
     """Physical states of a link, as the 8051 has them."""
 
+    POLLING = 0x20
     LINK_UP = 0x50
     OFFLINE = 0x90
 

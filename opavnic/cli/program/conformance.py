@@ -25,6 +25,7 @@ from opavnic.conformance.management import run_management, simulated
 from opavnic.conformance.result import Result
 from opavnic.conformance.rx import run_rx
 from opavnic.conformance.sending_kernel import run_encap_on_kernel
+from opavnic.conformance.sysfs import run_sysfs
 from opavnic.conformance.target import run_vema_target
 from opavnic.conformance.vema import run_vema
 from opavnic.management.mad_client import MadClient, MadSocketError
@@ -148,6 +149,15 @@ def pma(files: Files, kernel: Kernel1 = False, as_json: AsJson = False) -> None:
     With --kernel they go to Linux's own hfi1 on a virtual HFI: see opavnic kernel.
     """
     _run(lambda: [run_management(path, "pma", hfi1 if kernel else simulated) for path in files], as_json)
+
+
+@app.command(epilog="Example: opavnic conformance sysfs tests/vectors/hfi1-sysfs-1.jsonl.gz")
+def sysfs(files: Files, kernel: Kernel1 = False, as_json: AsJson = False) -> None:
+    """Compare the files of an HFI below /sys/class with those that hfi1 had.
+
+    With --kernel it looks at Linux's own hfi1 on a virtual HFI again: see opavnic kernel.
+    """
+    _run(lambda: [run_sysfs(path, kernel=kernel) for path in files], as_json)
 
 
 def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result]:
