@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -9,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -109,6 +111,45 @@ def test_ipoib_and_verbs_of_two_hfi1_cross_a_switch_as_9b_packets(opavnic: Progr
     lab.ok("down", lab.name)
 
 
+EIGHT: Final = tuple(f"k{number}" for number in range(1, 9))
+MARK_MIB: Final = 100
+
+
+def _memory_mib(pid: int) -> float:
+    """Return the memory of a kernel: of all processes of its group, what they share once."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getpgid(int(path.name)) == pid:
+                found += int((path / "smaps_rollup").read_text().split("Pss:")[1].split()[0])
+    return found / 1024
+
+
+@pytest.mark.slow
+def test_eight_hosts_of_hfi1_are_active_and_reach_each_other_by_ipoib(
+    opavnic: Program, tmp_path: Path
+) -> None:
+    if missing := [program for program in ("ping", "ip") if shutil.which(program) is None]:
+        pytest.skip(f"needs {', '.join(missing)}")
+    hosts = ", ".join(f"{host}: {{{{kernel: hfi1}}}}" for host in EIGHT)
+    lab = KernelLab(opavnic, tmp_path, f"name: {{lab}}\nhosts: {{{{{hosts}}}}}\nvesws: []\n")
+    for number, host in enumerate(EIGHT, 1):
+        _until(lab, "4: ACTIVE\n", host)
+        lab.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
+    others = "for n in 1 2 3 4 5 6 7 8; do until ping -q -c1 -W1 10.1.1.$n; do :; done; done"
+    with ThreadPoolExecutor(len(EIGHT)) as threads:
+        for said in threads.map(lambda host: lab.inside(host, "sh", "-c", others), EIGHT):
+            assert said.count(" 0% packet loss") == len(EIGHT)
+    kernels = lab.status()["parts"]["kernels"]
+    memory = {host: round(_memory_mib(kernels[host]["pid"])) for host in EIGHT}
+    print(f"MiB of each host: {memory}")
+    assert max(memory.values()) < MARK_MIB
+    assert {host: kernels[host]["first_warning"] for host in EIGHT} == dict.fromkeys(EIGHT, "")
+    lab.ok("check")
+    assert lab.status()["balance"] == {}
+    lab.ok("down", lab.name)
+
+
 TWO_RAILS: Final = """name: {lab}
 hosts: {{h1: {{}}, h2: {{}}, k1: {{kernel: hfi1, hfis: 2}}, k2: {{kernel: hfi1, hfis: 2}}}}
 vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}}]
@@ -180,6 +221,12 @@ def test_opafmd_on_a_simulated_hfi_manages_two_hfi1_beside_vnics(opavnic: Progra
 def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_path: Path) -> None:
     lab = KernelLab(opavnic, tmp_path, LAB)
     _until(lab, "4: ACTIVE\n")
+    counters = json.loads(lab.ok("status", "--counters", "--json"))["counters"]
+    assert counters["k1 hfi1_0"]["DcXmitPkts"] > 0
+    assert counters["k1 hfi1_0 port 1"]["RxPkt"] > 0
+    assert {"k2 hfi1_0", "k2 hfi1_0 port 1"} <= counters.keys()
+    table = lab.ok("status", "--counters")
+    assert "DcXmitPkts" in table
     lab.ok("fault", "add", "link-down on k1")
     _until(lab, "1: DOWN\n")
     lab.ok("fault", "clear")
