@@ -1,7 +1,7 @@
 """Asks Linux's own hfi1 on a virtual HFI, and records what it answers.
 
-`python record_hfi1.py sma|pma|sysfs FILE [SESSION...]`. Needs a kernel: `opavnic kernel build`.
-tests/vectors/hfi1-sma-1.jsonl.gz, hfi1-pma-1.jsonl.gz and hfi1-sysfs-1.jsonl.gz were made so.
+`python record_hfi1.py sma|pma|sysfs|umad FILE [SESSION...]`. Needs a kernel: `opavnic kernel build`.
+tests/vectors/hfi1-*.jsonl.gz were made so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
 from hfi_sim.wire.sma.tables import BufferControl, LedInfo, PartitionTable, ScToVl, SlToSc, VlArb
 from opavnic.conformance.asked_hfi import LID, SWITCH_LID, AskedHfi, build_pm, build_smp
-from opavnic.conformance.hfi1_kernel import hfi1
+from opavnic.conformance.hfi1_kernel import activate, hfi1
 from opavnic.conformance.mad_sessions import ARM, LINK, Exchange, MadSession, Step
 from opavnic.conformance.sysfs import STATES, SysfsCase, files_of, in_kernel, reach
 
@@ -528,8 +528,38 @@ def record_files() -> Iterable[SysfsCase]:
             yield SysfsCase(state, files_of(hfi))
 
 
+SEEDS: Final = 12
+CALLS: Final = 300
+
+
+def record_calls() -> Iterable[UmadCalls]:
+    """Yield what random calls of the kernel's umad0 do, each seed in a kernel of its own."""
+    for seed in range(1, SEEDS + 1):
+        with hfi1(host="umad") as hfi:
+            activate(hfi, lid=5)
+            words = [sys.executable, str(Path(__file__).parent / "e2e/umad_calls.py"), str(seed), str(CALLS)]
+            done = hfi.process.run(words, timeout_s=300.0, take=hfi.take)
+            print(f"seed {seed}: {done.returncode}", done.stderr.decode()[-300:], file=sys.stderr)
+            yield UmadCalls(seed, [json.loads(line) for line in done.stdout.splitlines()])
+
+
+@dataclass
+class UmadCalls:
+    """What calls have done."""
+
+    seed: int
+    calls: list[Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a line of the file."""
+        return {"seed": self.seed, "calls": self.calls}
+
+
+OTHERS: Final[dict[str, Callable[[], Iterable[Any]]]] = {"sysfs": record_files, "umad": record_calls}
+
 if __name__ == "__main__":
-    sessions = [*record_files()] if sys.argv[1] == "sysfs" else [*record(sys.argv[1], sys.argv[3:])]
+    other = OTHERS.get(sys.argv[1])
+    sessions = list(other() if other else record(sys.argv[1], sys.argv[3:]))
     with gzip.GzipFile(sys.argv[2], "wb", mtime=0) as out:
         for session in sessions:
             out.write(json.dumps(session.to_json(), separators=(",", ":")).encode() + b"\n")

@@ -152,7 +152,7 @@ def hfi1(name: str = "", host: str = "") -> Iterator[Hfi1]:
         yield Hfi1(process)
 
 
-def activate(hfi: AskedHfi) -> None:
+def activate(hfi: AskedHfi, lid: int = LID) -> None:
     """Bring the port to ACTIVE, with a LID and buffers for its VLs."""
     one = 1 << 24 | 1
 
@@ -164,7 +164,7 @@ def activate(hfi: AskedHfi) -> None:
         wanted = replace(info, **{"state": 0, "physical_state": 0, **changes})
         hfi.ask(build_smp(Method.SET, SubnetAttrId.PORT_INFO, modifier, wanted.build()), PKEY_FULL_MANAGEMENT)
 
-    change(one, lid=LID, master_sm_lid=SWITCH_LID)
+    change(one, lid=lid, master_sm_lid=SWITCH_LID)
     vls = ({"dedicated": 64, "shared": 0x200},) * 8 + ({"dedicated": 0, "shared": 0},) * 24
     shared = BufferControl(0, 0x400, vls).build()
     hfi.ask(build_smp(Method.SET, SubnetAttrId.BUFFER_CONTROL, one, shared), PKEY_FULL_MANAGEMENT)
