@@ -20,13 +20,14 @@ from typing import Final
 
 from hfi_sim.base.link_modes import FULL_MODE
 from hfi_sim.management.pma.ib_form import sysfs_counters
-from hfi_sim.management.sma.facts import mode_of, port_info_of, port_state_info_of
+from hfi_sim.management.sma.facts import mode_of, neighbor_mtu_of, port_info_of, port_state_info_of
+from hfi_sim.management.sma.tables import sc_to_vl_of
 from hfi_sim.management.umad.abi import ABI_VERSION, UmadError
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.nodes.hfi import Hfi, HfiPort
 from hfi_sim.wire.mad.pma_ib_attributes import LIMITS
-from hfi_sim.wire.sma.port_info import PhysicalState
+from hfi_sim.wire.sma.port_info import PhysicalState, mtu_bytes
 from opavnic.devices.tree import DeviceFile, Symlink, Text, Tree
 
 SYS_CLASSES: Final = ("infiniband", "infiniband_mad", "infiniband_verbs")
@@ -218,11 +219,28 @@ def _add_port(tree: Tree, path: str, port: HfiPort) -> None:
     for name, value in values.items():
         tree.text(f"{path}/{name}", value)
     add_port_counters(tree, path, port)
+    _add_tables(tree, path, port)
     for index in range(_GIDS):
         guid = 0 if index else port.guid
         tree.text(f"{path}/gids/{index}", lambda guid=guid: _gid(port, guid))  # type: ignore[misc]
     for index in range(_PKEYS):
         tree.text(f"{path}/pkeys/{index}", lambda index=index: f"{_pkey(port, index):#06x}")  # type: ignore[misc]
+
+
+def _add_tables(tree: Tree, path: str, port: HfiPort) -> None:
+    """Put hfi1's own directories of a port in place: the tables that a fabric manager sets, an entry for each file."""
+
+    def mtus() -> list[int]:
+        return [mtu_bytes(pair >> shift & 0xF) for pair in neighbor_mtu_of(port) for shift in (4, 0)]
+
+    tables: dict[str, tuple[int, Callable[[], Sequence[int]]]] = {
+        "sc2vl": (32, lambda: sc_to_vl_of(port)),
+        "sl2sc": (32, lambda: port.settings.sl_to_sc),
+        "vl2mtu": (16, mtus),
+    }
+    for name, (entries, read) in tables.items():
+        for index in range(entries):
+            tree.text(f"{path}/{name}/{index}", lambda read=read, index=index: str(read()[index]))  # type: ignore[misc]
 
 
 def _physical_state(port: HfiPort) -> str:

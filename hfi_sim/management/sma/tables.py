@@ -208,7 +208,7 @@ def sc_to_vlt(node: SmaNode, question: AttributeRequest) -> bytes:
         else:
             port.set_sc_to_vl(tuple(block))
 
-    return of_ports(node, question, SERVICE_CHANNELS, _sc_to_vl_of, write)
+    return of_ports(node, question, SERVICE_CHANNELS, sc_to_vl_of, write)
 
 
 def _lane(sc: int, vl: int) -> int:
@@ -222,7 +222,8 @@ def _refuse_in_use(port: HfiPort, question: AttributeRequest) -> None:
         raise AttributeRefusedError
 
 
-def _sc_to_vl_of(port: Port) -> bytes:
+def sc_to_vl_of(port: Port) -> bytes:
+    """Return SCtoVLt of a port: the VL of each SC."""
     if isinstance(port, SwitchPort0):
         return port.settings.tables.get((SubnetAttrId.SC_TO_VLT, 0), _ONE_VL)
     kept = port.settings.tables.get((SubnetAttrId.SC_TO_VLT, 0))
