@@ -7,6 +7,7 @@ is meant so is declared (`BY_DESIGN`).
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -85,7 +86,39 @@ class Meant(NamedTuple):
     why: str
 
 
-BY_DESIGN: Final[tuple[Meant, ...]] = ()
+_COUNTS: Final = (
+    "packets and flits are counted by the virtual HFI, which is ours, with the questions of its start"
+)
+_ONE_VL: Final = "a link without credits has one VL, on which all packets of ours are counted"
+_NO_VALUE: Final = "counters for which this fabric has no value are left out"
+_OTHER_DEVICE: Final = "the device is another one: board, PCI subsystem, temperature, contexts for programs"
+_VERBS: Final = "there are no verbs: no CM, no SDMA engines, no netdevs of GIDs"
+_PATTERNS: Final = {
+    _COUNTS: (
+        *(f"ports/1/counters/port_{way}_{what}" for way in ("xmit", "rcv") for what in ("data", "packets")),
+        *(f"ports/1/hw_counters/{name}" for name in ("RxPkt", "RxWords", "TxPkt", "TxWords")),
+        *(f"hw_counters/Dc{way}{what}" for way in ("Xmit", "Rcv") for what in ("Flits", "Pkts")),
+    ),
+    _ONE_VL: ("ports/1/hw_counters/TxFlitVL*", "ports/1/hw_counters/TxPktVL*", "ports/1/sc2vl/[1-7]"),
+    _OTHER_DEVICE: (
+        *("board_id", "tempsense", "nctxts", "nfreectxts"),
+        *("device/modalias", "device/numa_node", "chip_reset"),
+    ),
+    _VERBS: ("ports/1/cm_*", "sdma*/*", "ports/1/gid_attrs/ndevs/*"),
+    "congestion tables are asked for by SMPs alone": ("ports/1/CCMgtA/*",),
+    "our ports have 64 P_Keys, and begin without the default partition": ("ports/1/pkeys/*",),
+    "the virtual HFI, which is ours, does not tell hfi1 of a link that fails": (
+        "ports/1/counters/link_downed",
+        "ports/1/hw_counters/SwLinkDown,32",
+    ),
+    _NO_VALUE: ("hw_counters/*", "ports/1/hw_counters/*"),
+}
+_DEVICE_FILES: Final = tuple(f"infiniband_{name}/dev" for name in ("mad/umad0", "mad/issm0", "verbs/uverbs0"))
+BY_DESIGN: Final = (
+    *(Meant(f"infiniband/hfi1_0/{name}", why) for why, names in _PATTERNS.items() for name in names),
+    *(Meant(name, "device files are those of a file system in user space") for name in _DEVICE_FILES),
+)
+"""The first that fits. Counters without a value are missing files; others differ in what they say."""
 
 
 def reach(hfi: AskedHfi, state: str) -> None:
@@ -151,11 +184,7 @@ def _compare(result: Result, case: SysfsCase, got: Files) -> None:
     for name in sorted({*case.files, *got}):
         expected, now = case.files.get(name), got.get(name)
         row = result.rows.setdefault(_kind(name), Counter())
-        why = (
-            ""
-            if expected == now
-            else next((meant.why for meant in BY_DESIGN if fnmatchcase(name, meant.pattern)), None)
-        )
+        why = "" if expected == now else _meant(name, is_missing=now is None)
         row["equal" if expected == now else "differs" if why is None else "by design"] += 1
         if why:
             result.by_design[why] += 1
@@ -163,6 +192,14 @@ def _compare(result: Result, case: SysfsCase, got: Files) -> None:
         result.add(found)
 
 
+def _meant(name: str, *, is_missing: bool) -> str | None:
+    """Return why a file differs; None: it should not."""
+    for pattern, why in BY_DESIGN:
+        if fnmatchcase(name, pattern) and (why != _NO_VALUE or is_missing):
+            return why
+    return None
+
+
 def _kind(name: str) -> str:
-    """Return the directory of a file, the numbers of which are left out."""
-    return name.rpartition("/")[0]
+    """Return the directory of a file; N stands for numbers at the end of its own name."""
+    return re.sub(r"(?<=sdma)\d+$", "N", name.rpartition("/")[0])

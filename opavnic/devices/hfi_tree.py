@@ -22,7 +22,7 @@ from hfi_sim.base.link_modes import FULL_MODE
 from hfi_sim.management.pma.ib_form import sysfs_counters
 from hfi_sim.management.sma.facts import mode_of, neighbor_mtu_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.tables import sc_to_vl_of
-from hfi_sim.management.umad.abi import ABI_VERSION, UmadError
+from hfi_sim.management.umad.abi import ABI_VERSION, OPA_GID, UmadError
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.nodes.hfi import Hfi, HfiPort
@@ -48,7 +48,7 @@ _PHYSICAL_STATES: Final[dict[int, str]] = {
     PhysicalState.LINK_UP: "LinkUp",
 }
 _GIDS: Final = 5
-"""GIDs of a port; all but the first have no GUID."""
+"""GIDs of a port."""
 _CONTEXTS: Final = 16
 """Contexts for programs' own packets, all free: nothing here opens one."""
 _COOL: Final = "42.00 0.00 105.00 115.00 0 0 0"
@@ -180,11 +180,10 @@ def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:
         "node_guid": guid,
         "sys_image_guid": guid,
         "fw_ver": "1.27.0",
-        "hw_rev": "10",
-        "hca_type": "hfi1",
+        "hw_rev": "11",
         "board_id": "opavnic, emulated",
         "boardversion": "ChipABI 3.0, ChipRev 7.17, SW Compat 3",
-        "serial": f"0x{hfi.node_guid & 0xFFFFFFFF:08x}",
+        "serial": f"0x{(hfi.node_guid & 0xFFFFFF) | (hfi.node_guid >> 11 & 0xF000000):08x}",
         "nctxts": str(_CONTEXTS),
         "nfreectxts": str(_CONTEXTS),
         "tempsense": _COOL,
@@ -199,7 +198,7 @@ def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:
 
 
 def _add_verbs(tree: Tree, device: str, hfi: str) -> None:
-    for name, value in {"ibdev": hfi, "abi_version": "1", "dev": _NULL_NUMBER}.items():
+    for name, value in {"ibdev": hfi, "abi_version": "2", "dev": _NULL_NUMBER}.items():
         tree.text(f"infiniband_verbs/{device}/{name}", value)
     tree.add(f"{DEV}/{device}", Symlink(NULL_DEVICE))
 
@@ -221,8 +220,8 @@ def _add_port(tree: Tree, path: str, port: HfiPort) -> None:
     add_port_counters(tree, path, port)
     _add_tables(tree, path, port)
     for index in range(_GIDS):
-        guid = 0 if index else port.guid
-        tree.text(f"{path}/gids/{index}", lambda guid=guid: _gid(port, guid))  # type: ignore[misc]
+        tree.text(f"{path}/gids/{index}", lambda index=index: _gid(port, index))  # type: ignore[misc]
+        tree.text(f"{path}/gid_attrs/types/{index}", "IB/RoCE v1")
     for index in range(_PKEYS):
         tree.text(f"{path}/pkeys/{index}", lambda index=index: f"{_pkey(port, index):#06x}")  # type: ignore[misc]
 
@@ -249,7 +248,10 @@ def _physical_state(port: HfiPort) -> str:
     return f"{int(state)}: {_PHYSICAL_STATES.get(state, '<unknown>')}"
 
 
-def _gid(port: HfiPort, guid: int) -> str:
+def _gid(port: HfiPort, index: int) -> str:
+    """Return an entry of the GID table: first that of its GUID, then one that hfi1 makes of its LID."""
+    of_lid = OPA_GID | port.lid if port.lid else 0
+    guid = (port.guid, of_lid)[index] if index < 2 else 0
     return _grouped(port.settings.info.subnet_prefix << 64 | guid, 128)
 
 

@@ -64,7 +64,7 @@ _FLAGS_AT: Final = 12
 _LID_PERMISSIVE_16: Final = 0xFFFF
 _MULTICAST_16: Final = 0xC000
 _MULTICAST: Final = 0xF00000
-_OPA_GID: Final = int.from_bytes(EMA_OUI) << 40
+OPA_GID: Final = int.from_bytes(EMA_OUI) << 40
 """The upper bits of the lower half of a GID that holds an OPA LID; the OUI is Intel's, as in EMA MADs."""
 _SUBNET_PREFIX: Final = 0xFE80 << 48
 
@@ -121,7 +121,7 @@ class UmadHeader:
         Args:  with_gid: any LID stands there, as a program writes it whose own LID 16 bits do not hold.
         """
         wide = with_gid or needs_gid(self.lid)
-        gid = (_SUBNET_PREFIX << 64 | _OPA_GID | self.lid) if wide else 0
+        gid = (_SUBNET_PREFIX << 64 | OPA_GID | self.lid) if wide else 0
         data = _HEAD.pack(self) + _ADDRESS.build(
             qpn=self.qpn,
             lid=self.lid & 0xFFFF,
@@ -147,7 +147,7 @@ def _wide_lid(lid: int, gid: bytes | None) -> int:
     """Return the LID of 24 bits that a program means by 16 bits and, maybe, the destination GID."""
     if gid is not None:
         interface_id = int.from_bytes(gid[8:])
-        if interface_id >> 40 == _OPA_GID >> 40:
+        if interface_id >> 40 == OPA_GID >> 40:
             return interface_id & 0xFFFFFF
     if lid == _LID_PERMISSIVE_16:
         return LID_PERMISSIVE
