@@ -71,7 +71,7 @@ class SysfsCase:
     def parse(cls, document: dict[str, Any]) -> Self:
         """Read a line of a file of vectors. Raises ValueError: no such state."""
         if document["state"] not in STATES:
-            raise ValueError(f"state {document['state']} is none of {', '.join(STATES)}")
+            raise ValueError(f"state {document['state']} is not one of {', '.join(STATES)}")
         return cls(document["state"], {str(path): str(text) for path, text in document["files"].items()})
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class SysfsCase:
         return {"state": self.state, "files": self.files}
 
 
-class Meant(NamedTuple):
+class MeantFile(NamedTuple):
     """Files that differ because they are meant to."""
 
     pattern: str
@@ -115,8 +115,8 @@ _PATTERNS: Final = {
 }
 _DEVICE_FILES: Final = tuple(f"infiniband_{name}/dev" for name in ("mad/umad0", "mad/issm0", "verbs/uverbs0"))
 BY_DESIGN: Final = (
-    *(Meant(f"infiniband/hfi1_0/{name}", why) for why, names in _PATTERNS.items() for name in names),
-    *(Meant(name, "device files are those of a file system in user space") for name in _DEVICE_FILES),
+    *(MeantFile(f"infiniband/hfi1_0/{name}", why) for why, names in _PATTERNS.items() for name in names),
+    *(MeantFile(name, "device files are those of a file system in user space") for name in _DEVICE_FILES),
 )
 """The first that fits. Counters without a value are missing files; others differ in what they say."""
 

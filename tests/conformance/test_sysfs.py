@@ -45,5 +45,5 @@ def test_a_file_that_says_something_else_is_named_with_its_state(tmp_path: Path)
 def test_a_state_that_is_none_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "bad.jsonl"
     path.write_text('{"state": "UP", "files": {}}\n')
-    with pytest.raises(VectorFileError, match=r":1: .*state UP is none of INIT, ACTIVE, DOWN"):
+    with pytest.raises(VectorFileError, match=r":1: .*state UP is not one of INIT, ACTIVE, DOWN"):
         run_sysfs(path, kernel=False)

@@ -152,7 +152,7 @@ class Victim:
         self.bring_up()
 
     def function_is_reset(self) -> None:
-        """FLR, between two drivers: hfi1 has no handlers for one below it, and would wait for its packets for ever."""
+        """FLR, between two drivers: hfi1 has no handlers for one below it, and would wait for its packets forever."""
         self.run("rmmod ib_ipoib hfi1")
         self.run("for file in /sys/bus/pci/devices/*/reset; do echo 1 > $file; done")
         self._load()
