@@ -284,8 +284,12 @@ def play(seed: int, steps: int = 60) -> None:
         law.teardown()
 
 
+NOTICE = (0, 1, 16)
+"""Schedules that notice each sabotage today; where the code has changed, others are tried behind them."""
+
+
 def play_all(seeds: int) -> None:
-    for seed in range(seeds):
+    for seed in (*NOTICE, *range(seeds)):
         play(seed)
 
 
