@@ -242,7 +242,7 @@ class PacketPort(EthernetPort):
         try:
             index = socket.if_nametoindex(interface)
         except OSError as error:
-            raise BadRequestError(f"there is no interface {interface} ({error.strerror})") from None
+            raise BadRequestError(f"there is no interface {interface} ({error.strerror or error})") from None
         self.interface = interface
         self.lost = 0
         self._filter = own_traffic(addresses) if addresses else EVERYTHING

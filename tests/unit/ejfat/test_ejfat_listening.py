@@ -12,7 +12,6 @@ import pytest
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.grpc.listening import check_listen, probe
 from ejfat.control.grpc.serving import start_server
-from opavnic.cli.main import main
 
 
 @pytest.mark.parametrize(
@@ -81,10 +80,3 @@ def test_port_that_is_taken_says_so_and_grpc_says_nothing() -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.splitlines()[-1].endswith(f"cannot listen on {address}: Address already in use")
     assert "Failed to add port" not in done.stderr
-
-
-@pytest.mark.parametrize("option", ["--listen", "--p4-listen"])
-def test_lb_names_the_option_and_ends_with_2(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ejfat", "lb", "--tap", "x", "--ipv4", "10.0.0.1", option, "127.0.0.1:-5"]) == 2
-    error = capsys.readouterr().err
-    assert error == f"opavnic: {option} '127.0.0.1:-5': port '-5', expected 0 to 65535\n"

@@ -13,7 +13,6 @@ from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp
 from ejfat.live.lb_options import BalancerOptions
 from ejfat.live.routes import NextHops, Route, next_hop
-from opavnic.cli.main import main
 
 LINK = Route(ip_network("10.7.0.0/24"))
 DEFAULT = Route(ip_network("0.0.0.0/0"), ip_address("10.7.0.1"), 100)
@@ -59,26 +58,6 @@ async def test_worker_behind_a_gateway_gets_its_mac_and_one_that_is_silent_is_na
     app.config = AppConfig(plane, next_hops=NextHops("", {4: ip_address("10.7.0.253")}))
     with pytest.raises(ControlError, match=r"10\.7\.0\.253, the next hop to 8\.8\.8\.8, does not answer"):
         await app._resolve(ip_address("8.8.8.8"))
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--gateway", "10.7.0.1", "--gateway", "10.7.0.2"], "10.7.0.1 is the one for IPv4"),
-        (["--gateway", "router"], "'router' is not an IP address"),
-        (["--token", "x", "--token-file", "/dev/null"], "give --token or --token-file, not both"),
-        (["--token-file", "/dev/null"], "/dev/null: 0 words, expected a token"),
-        (["--token-file", "/nowhere/token"], "No such file"),
-    ],
-)
-def test_options_of_the_program_that_are_wrong_are_one_line(
-    options: list[str], words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("EJFAT_ADMIN_TOKEN", raising=False)
-    assert main(["ejfat", "lb", "--tap", "x0", "--ipv4", "10.7.0.100", *options]) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.count("\n") == 1
 
 
 def test_token_in_a_file_is_read(tmp_path: Path) -> None:

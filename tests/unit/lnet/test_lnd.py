@@ -689,12 +689,6 @@ def test_announcement_that_makes_no_sense_is_ignored(extra: bytes) -> None:
     assert scene.lnd.targets.get(other) is None
 
 
-def test_refused_action_types_are_what_the_shell_knows() -> None:
-    scene = Scene()
-    scene.lnd.conns.requested(1, "ib0", 7, b"", 0.0)
-    assert [type(action) for action in scene.actions()] == [RejectConn]
-
-
 # --- anything at all -------------------------------------------------------------------------------------------
 
 

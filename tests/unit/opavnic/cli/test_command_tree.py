@@ -171,21 +171,3 @@ def test_word_of_another_tool_leads_to_ours(capsys: pytest.CaptureFixture[str]) 
         assert ours.split(" ")[0] in TREE
         assert main([theirs]) == 2, theirs
         assert f"(did you mean: opavnic {ours})" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "hint"),
-    [
-        ("stauts", "did you mean: opavnic status"),
-        ("em aply x", "did you mean: opavnic em apply"),
-        ("lnetctl o2ibs shw", "did you mean: opavnic lnetctl o2ibs show"),
-        ("top -n 3", "it is now -c, --count"),
-        ("fm config -o x y", "see: opavnic fm config --help"),
-        ("xyzzy", "see: opavnic --help"),
-    ],
-)
-def test_slip_is_answered_with_what_is_near(
-    arguments: str, hint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments.split()) == 2
-    assert capsys.readouterr().err.endswith(f"({hint})\n")

@@ -65,30 +65,6 @@ def test_group_without_a_command_prints_its_help_and_fails(
     assert err.count("\n") > 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "line"),
-    [
-        (["nonsense"], 2, "opavnic: No such command 'nonsense' (see: opavnic --help)"),
-        (["up"], 2, "opavnic: Missing argument 'file' (see: opavnic up --help)"),
-        (["up", "--zzz", "x"], 2, "opavnic: No such option: --zzz (see: opavnic up --help)"),
-        (["validate", "/nowhere.yaml"], 2, "/nowhere.yaml: No such file or directory"),
-        (["exec", "h1"], 2, "opavnic: exec: which program? Example: opavnic exec h1 -- ping -c3 10.9.2.2"),
-        (["exec", "h1", "--", "true"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
-        (["shell", "h1"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
-        (["status"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
-        (["top"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
-        (["top", "--lab", "x"], 1, 'opavnic: lab "x" is not running (no lab is running)'),
-        (["logs", "--lab", "x"], 1, 'opavnic: lab "x" is not running (no lab is running)'),
-        (["down"], 1, "opavnic: no lab is running; start one with: opavnic up FILE"),
-        (["down", "../../etc"], 1, 'opavnic: lab "../../etc" is not running (no lab is running)'),
-    ],
-)
-def test_failure_is_one_line_and_a_code(
-    arguments: list[str], code: int, line: str, run: Callable[..., tuple[int, str, str]]
-) -> None:
-    assert run(*arguments) == (code, "", line + "\n")
-
-
 def test_nothing_to_list_and_nothing_to_prune_is_fine(run: Callable[..., tuple[int, str, str]]) -> None:
     assert run("ps") == (0, "no lab is running\n", "")
     assert run("ps", "--json") == (0, "[]\n", "")
@@ -202,13 +178,3 @@ def test_null_device_that_cannot_be_opened_is_no_bug(capsys: pytest.CaptureFixtu
         "opavnic: cannot open /dev/null: Permission denied; programs read and write it: chmod 666 /dev/null, on a file "
         "system that is not mounted nodev\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("words", "meant"), [("topo clos --format dott", "dot"), ("em show vport", "vports")]
-)
-def test_word_that_is_none_of_the_choices_is_refused_with_the_nearest(
-    words: str, meant: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words.split()) == 2
-    assert f"(did you mean: {meant})" in capsys.readouterr().err

@@ -128,30 +128,6 @@ async def test_file_that_cannot_be_written_is_said_before_anything_else(
                 assert await run(*command, str(place)) == (1, "", f"opavnic: {place}: {why}\n")
 
 
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        ("mad get vesw-port-info --lid 0x", "'0x' is not a number: 1 to 16777215, or in hex 0x1 to 0xffffff"),
-        ("mad get vesw-port-info --lid 0", "0 is not 1 to 16777215"),
-        ("mad get vesw-port-info --lid 0x1000000", "0x1000000 is not 1 to 16777215"),
-        ("mad set vesw-port-info --vport 256", "256 is not 0 to 255"),
-        ("mad replay mads --lid x", "'x' is not a number"),
-        ("em show mac-table --vesw -1", "-1 is not 1 to 4095"),
-        ("em show mac-table --vesw 0x1000", "0x1000 is not 1 to 4095"),
-        ("conformance vema --lid 5 vectors", "--lid selects an agent of a running lab"),
-        ("conformance vema --lid 5x --target socket vectors", "'5x' is not a number"),
-    ],
-)
-def test_number_that_is_none_is_one_line_and_exit_code_2(
-    command: str, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command.split()) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    assert said in captured.err
-
-
 async def test_events_are_drawn_over_time(tmp_path: Path, run: Callable[..., Any]) -> None:
     drawing = tmp_path / "events.svg"
     async with served(tmp_path, "h1", "h2"):

@@ -122,30 +122,6 @@ def test_decode_other_polynomial_checks_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("", "hex is empty"),
-        ("  ", "hex is empty"),
-        ("05 0g", "hex, character 5: 'g' is not a hex digit"),
-        ("050", "hex, character 1: 3 hex digits are not a whole number of bytes"),
-        ("05 7 05", "hex, character 4: 1 hex digits are not a whole number of bytes"),
-        ("0x", "0 hex digits are not a whole number"),
-        ("05 00 b0 00", "truncated: lrh16b at byte 4: 4 bytes, the 16B header needs 16"),
-        ("nowhere/packet.bin", "no such file: 'nowhere/packet.bin'"),
-        ("packet.bin", "no such file: 'packet.bin'"),
-        ("/", "/: Is a directory"),
-        ("f" * 5001, "5001 hex digits"),
-    ],
-)
-def test_decode_bad_source_is_one_line_and_exit_2(source: str, said: str) -> None:
-    code, out, err = run(source)
-
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"", "standard input is empty"),

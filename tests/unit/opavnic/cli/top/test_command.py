@@ -242,34 +242,6 @@ async def test_delay_is_a_time_with_a_unit_or_in_seconds(
     assert paused == [seconds]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "wrong"),
-    [
-        (["--interval", "0"], "'0' is not a time from 10ms to 24h"),
-        (["-i", "9ms"], "'9ms' is not a time from 10ms to 24h"),
-        (["-i", "25h"], "'25h' is not a time from 10ms to 24h"),
-        (["-i", "-1"], "'-1' is not a time from 10ms to 24h"),
-        (["-i", "nan"], "'nan' is not a time from 10ms to 24h"),
-        (["-i", "inf"], "'inf' is not a time from 10ms to 24h"),
-        (["-i", "soon"], "'soon' is not a time from 10ms to 24h"),
-        (["-i", "5M"], "'5M' is not a time from 10ms to 24h"),
-        (["-c", "0"], "greater than or equal to 1"),
-        (["--count", "-3"], "greater than or equal to 1"),
-        (["--sort", "size"], "'name', 'load'"),
-    ],
-)
-def test_wrong_value_is_one_line_with_what_would_be_right(
-    arguments: list[str], wrong: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["top", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("opavnic: Invalid value for '-")
-    assert f"'{arguments[0]}'" in captured.err
-    assert wrong in captured.err
-    assert captured.err.count("\n") == 1
-
-
 PROGRAM = (
     "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "  # Ctrl-C is for this session
     "from opavnic.cli.start import start; start()"

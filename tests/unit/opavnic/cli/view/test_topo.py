@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -108,40 +107,3 @@ def test_route_over_a_link_that_is_down_fails(broken_lab: str) -> None:
     assert code == 1
     assert "h4:1" not in out
     assert out.startswith("h1:1 -> leaf0:")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["clsos"], 2, 'opavnic: unknown topology "clsos" (nearest: "clos"; known:'),
-        (["clos", "leafs=2"], 2, 'opavnic: topology clos: unknown option "leafs" (nearest: "leaves"'),
-        (["clos", "leaves"], 2, 'opavnic: "leaves" is not NAME=NUMBER such as k=4'),
-        (["clos", "--routes", "h1", "h9"], 2, 'opavnic: unknown host "h9" (nearest: "h4"'),
-        (["clos", "--engine", "minhop"], 2, 'opavnic: unknown routing engine "minhop" (nearest: "min-hop"'),
-        (["clos", "leaves=4", "leaves=6"], 2, "opavnic: leaves appears twice: 4 and 6"),
-        (["/nonexistent"], 2, "opavnic: /nonexistent: No such file or directory"),
-        (["nowhere/clos"], 2, "opavnic: nowhere/clos: No such file or directory"),
-        (["nowhere.topo", "k=3"], 2, 'opavnic: "k=3": nowhere.topo is a file; only shapes'),
-        (["--engine", "foo"], 2, "opavnic: --engine foo: a running lab uses the engine of its lab file"),
-        (["clos", "--lab", "x"], 2, "opavnic: --lab x: clos is already the fabric to show"),
-        (["nowhere.topo"], 2, "opavnic: nowhere.topo: No such file or directory"),
-        (
-            ["."],
-            2,
-            "opavnic: . is a directory; give an ibnetdiscover file or a shape (single-switch, fat-",
-        ),
-        ([sys.executable], 2, "not UTF-8 text (byte"),
-        (["mesh", "dims=99999x99999"], 2, "nodes and cables; the most is 262144"),
-        (["fat-tree", "k=" + "9" * 5000], 2, "is not NAME=NUMBER such as k=4"),
-        (
-            ["clos", "--svg", "/nonexistent/x.svg"],
-            1,
-            "opavnic: /nonexistent/x.svg cannot be written: No such file",
-        ),
-    ],
-)
-def test_mistakes_are_one_line_with_the_nearest_name(arguments: list[str], code: int, message: str) -> None:
-    found, out, err = run(*arguments)
-    assert (found, out) == (code, "")
-    assert message in err
-    assert len(err.splitlines()) == 1
