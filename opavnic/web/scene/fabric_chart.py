@@ -48,6 +48,8 @@ _RATES_SHOWN: Final = 24
 _SMALL: Final = 1e-2
 """Share of the fastest below which a rate is not written: MADs beside a transfer."""
 _BEND, _PARALLEL_BEND = 0.1, 0.2
+_ROUND_BEND: Final = 0.18
+"""Of a link that would run behind a node."""
 _BENT: Final = 260.0
 """Pixels of length from which a link is bent no further."""
 _NAME: Final = 18
@@ -272,6 +274,8 @@ def _links(
         number = beside[pair] = beside.get(pair, -1) + 1
         straight = min(_BENT * room.unit / max(math.dist(drawn.at[link.a], drawn.at[link.b]), 1.0), 1.0)
         bend = _PARALLEL_BEND * straight * number  # parallel cables are bent, each more than the one before
+        if drawn.is_hidden(link.a, link.b):
+            bend += _ROUND_BEND
         tip = {"tooltip": {"formatter": plain("\n".join([*_glance(link), *marked.get(pair, ())]))}}
         glow = {"shadowBlur": 8, "shadowColor": PATH} if pair in marked and link.up else {}
         rows.append(_line(link, bend, glow) | tip)

@@ -34,6 +34,7 @@ _ROWS: Final = 12
 _ROUND: Final = 24
 """Switches that may stand on an ellipse."""
 _HIGHER: Final = 1.6
+_WIDER: Final = 1.5
 _DIGIT: Final = 0.6
 """Width of a character, of the size of its print; of a wide one, and of a sign, 1."""
 
@@ -62,6 +63,18 @@ class Layout:
     at: dict[str, Position]
     size: dict[str, Size]
     height: float
+
+    def is_hidden(self, a: str, b: str) -> bool:
+        """Return whether a straight line between two nodes in a row, or in a column, runs behind one between them."""
+        for axis in (0, 1):
+            low, high = sorted((self.at[a][1 - axis], self.at[b][1 - axis]))
+            level = self.at[a][axis]
+            if abs(level - self.at[b][axis]) < 1 and any(
+                low < at[1 - axis] < high and abs(at[axis] - level) < self.size[name][axis] / 2
+                for name, at in self.at.items()
+            ):
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,14 +298,15 @@ class _Drawn:
         blocks = [self._block(unit) for unit in units]
         wide, high = max(block[0] for block in blocks), max(block[1] for block in blocks)
         most = max(int(self.room.width // wide), 1)
-        whole = [each for each in range(max(most // 2, 1), most + 1) if len(units) % each == 0]
-        each = whole[-1] if whole else most
+        whole = [each for each in range(2, most + 1) if len(units) % each == 0]
+        wanted = math.sqrt(_WIDER * len(units))  # a torus is seen as one
+        each = min(whole, key=lambda each: abs(each - wanted)) if whole else most
         rows = math.ceil(len(units) / each)
         step = max(self.room.height / rows, high + _DROP / 2 * self.room.unit)
         for index, (unit, block) in enumerate(zip(units, blocks, strict=True)):
             slot = self.room.width / each
             left = slot * (index % each) + (slot - block[0]) / 2
-            y = step * (index // each) + (step - block[1]) / 2
+            y = step * (index // each) + (step - high) / 2
             self._unit(unit, left, block[0], y, block[2], _DROP / 2 * self.room.unit)
         return step * rows
 

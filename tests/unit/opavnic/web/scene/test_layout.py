@@ -94,6 +94,13 @@ def test_nodes_with_positions_close_to_each_other_are_narrow_enough() -> None:
     assert overlaps(layout(plan(generate("single-switch", hosts=40), given=given), WINDOW)) == []
 
 
+def test_link_around_a_torus_is_told_from_those_between_neighbours() -> None:
+    drawn = layout(plan(generate("torus", dims=(6, 6))), WINDOW)
+    assert drawn.is_hidden("sw0-0", "sw0-5")
+    assert drawn.is_hidden("sw0-0", "sw5-0")
+    assert not drawn.is_hidden("sw0-0", "sw0-1")
+
+
 def test_what_is_said_of_links_covers_no_node_and_nothing_else_that_is_said() -> None:
     topology = generate("fat-tree", k=4)
     drawn = layout(plan(topology), PHONE)
