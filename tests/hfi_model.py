@@ -18,6 +18,7 @@ NEVER: Final = (1 << 64) - 1
 MEMORY_AT: Final = 0x100000
 BUS_MASTER: Final = 6
 POLLING, VERIFY_CAP, CONFIGURED, LINKUP, OFFLINE = 0x20, 0x46, 0x48, 0x50, 0x90
+DROPPED, TAKEN, FULL = range(3)
 
 _U64, _U32 = ctypes.c_uint64, ctypes.c_uint32
 _Dma = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _U64, ctypes.c_void_p, _U32, ctypes.c_bool)
@@ -77,7 +78,7 @@ def library(directory: Path) -> ctypes.CDLL:
     loaded.hfi_config_read.restype = _U32
     loaded.hfi_config_write.argtypes = (ctypes.c_void_p, _U64, _U32, _U32, _U32)
     loaded.hfi_receive.argtypes = (ctypes.c_void_p, _U64, ctypes.c_char_p, _U32, ctypes.c_bool)
-    loaded.hfi_receive.restype = ctypes.c_bool
+    loaded.hfi_receive.restype = ctypes.c_int
     loaded.hfi_set_neighbour.argtypes = (ctypes.c_void_p, _U64, ctypes.POINTER(End))
     loaded.hfi_own_end.argtypes = (ctypes.c_void_p,)
     loaded.hfi_own_end.restype = End
@@ -144,8 +145,9 @@ class Model:
     def set_config(self, at: int, value: int, size: int = 4) -> None:
         self._library.hfi_config_write(self._hfi, self.now, at, size, value)
 
-    def receive(self, packet: bytes, *, bypass: bool = False) -> bool:
-        return bool(self._library.hfi_receive(self._hfi, self.now, packet, len(packet), bypass))
+    def receive(self, packet: bytes, *, bypass: bool = False) -> int:
+        """Return DROPPED, TAKEN or FULL."""
+        return int(self._library.hfi_receive(self._hfi, self.now, packet, len(packet), bypass))
 
     def set_neighbour(self, end: End | None) -> None:
         self._library.hfi_set_neighbour(self._hfi, self.now, None if end is None else ctypes.byref(end))

@@ -14,20 +14,26 @@ static void deliver(struct hfi *hfi, u32 source)
 		pci_vector(hfi, vector);
 }
 
+/* Set sources; one that is set already sends no message until it is cleared: the driver says when it may come again. */
+static void set(struct hfi *hfi, u32 index, u64 sources)
+{
+	u64 added = sources & ~V(hfi, CCE_INT_STATUS, index);
+	u32 bit;
+
+	V(hfi, CCE_INT_STATUS, index) |= sources;
+	for (bit = 0; bit < 64; bit++)
+		if (added >> bit & 1)
+			deliver(hfi, 64 * index + bit);
+}
+
 void cce_raise(struct hfi *hfi, u32 source)
 {
-	V(hfi, CCE_INT_STATUS, source / 64) |= 1ull << source % 64;
-	deliver(hfi, source);
+	set(hfi, source / 64, 1ull << source % 64);
 }
 
 WRITE(int_force)
 {
-	u32 bit;
-
-	V(hfi, CCE_INT_STATUS, index) |= value;
-	for (bit = 0; bit < 64; bit++)
-		if (value >> bit & 1)
-			deliver(hfi, 64 * index + bit);
+	set(hfi, index, value);
 }
 
 WRITE(int_mask)

@@ -4,15 +4,16 @@
 
 enum { DATA_PKT = 0, DWORD = 1, DROPPED = 5, DATA_VL0 = 3, DATA_PKT_VL0 = 12, BUF_OVFL = 10 };
 
+/* Data is counted in flits of 8 bytes, and in words of 4. */
 void count_sent(struct hfi *hfi, u32 len, u32 vl)
 {
-	u32 place = vl == 15 ? 8 : vl & 7;
+	u32 place = vl == 15 ? 8 : vl & 7, flits = (len + 4) / 8;	/* with the ICRC that is added */
 
 	V(hfi, DCC_PRF_PORT_XMIT_PKTS_CNT, 0)++;
-	V(hfi, DCC_PRF_PORT_XMIT_DATA_CNT, 0) += (len + 4) / 8;	/* with the ICRC that is added */
+	V(hfi, DCC_PRF_PORT_XMIT_DATA_CNT, 0) += flits;
 	V(hfi, SEND_COUNTER_ARRAY64, DATA_PKT)++;
 	V(hfi, SEND_COUNTER_ARRAY64, DWORD) += len / 4;
-	V(hfi, SEND_COUNTER_ARRAY64, DATA_VL0 + place) += len / 4;
+	V(hfi, SEND_COUNTER_ARRAY64, DATA_VL0 + place) += flits;
 	V(hfi, SEND_COUNTER_ARRAY64, DATA_PKT_VL0 + place)++;
 }
 

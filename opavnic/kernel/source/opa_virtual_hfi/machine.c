@@ -263,14 +263,16 @@ void machine_idle(struct machine *machine, u64 message)
 	spin_unlock_irqrestore(&machine->lock, flags);
 }
 
-void machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass)
+enum hfi_taken machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass)
 {
+	enum hfi_taken taken;
 	unsigned long flags;
 
 	spin_lock_irqsave(&machine->lock, flags);
-	hfi_receive(machine->hfi, ktime_get_ns(), packet, len, bypass);
+	taken = hfi_receive(machine->hfi, ktime_get_ns(), packet, len, bypass);
 	arm(machine);
 	spin_unlock_irqrestore(&machine->lock, flags);
+	return taken;
 }
 
 int machine_start(struct machine *machine, u64 guid)

@@ -13,13 +13,20 @@
 #define MESSAGES	256	/* interrupts that wait to be delivered */
 #define HFIS		2	/* in one kernel: user-mode Linux has 64 interrupts for messages, and an HFI takes 21 */
 
+#define HEAD_LEN	4		/* of a datagram of the cable */
+#define ICRC_LEN	4		/* of a 9B packet; room for it */
+#define WIRE_MAX	(HEAD_LEN + HFI_PACKET_MAX + ICRC_LEN)
+
 /* The cable of an HFI (wire.c), all with the lock of its machine. */
 struct wire {
 	int fd;				/* below 0: there is none */
 	struct list_head waiting;	/* what the socket has no room for */
 	u32 count;			/* of these */
-	struct timer_list again;
+	struct hrtimer again;
 	struct tasklet_struct arrivals;
+	struct hrtimer room;		/* looks whether there is room for the packet that is kept */
+	u32 kept;			/* bytes of a packet in `in` that waits for room; 0: none. Those behind it stay in the socket */
+	u8 in[WIRE_MAX];
 };
 
 /* An HFI. */
@@ -43,7 +50,7 @@ void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value);
 /* The other end of the cable is in another state, or gone (NULL); a message or a packet comes from there. */
 void machine_neighbour(struct machine *machine, const struct hfi_end *end);
 void machine_idle(struct machine *machine, u64 message);
-void machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass);
+enum hfi_taken machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass);
 
 /* wire.c: the cable, a socket of the process; below 0: there is none. Return 0 or an error. */
 int wire_open(struct machine *machine, int fd);

@@ -160,6 +160,18 @@ WRITE(stored)
 	hfi->values[hfi_registers[reg].first + index] = value;
 }
 
+/* Of the register itself, the bits that are written are cleared. */
+WRITE(clears_itself)
+{
+	hfi->values[hfi_registers[reg].first + index] &= ~value;
+}
+
+/* The lane of a service channel has 5 bits. */
+WRITE(sc2vlt)
+{
+	write_stored(hfi, reg, index, value & 0x1f1f1f1f1f1f1f1full);
+}
+
 WRITE(clear)
 {
 	hfi->values[hfi_registers[reg - 2].first + index] &= ~value;

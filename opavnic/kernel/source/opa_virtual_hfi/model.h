@@ -71,8 +71,14 @@ void hfi_write(struct hfi *hfi, u64 now, u32 offset, u32 size, u64 value);
 u32 hfi_config_read(struct hfi *hfi, u32 at, u32 size);
 void hfi_config_write(struct hfi *hfi, u64 now, u32 at, u32 size, u32 value);
 
-/* A packet with room for its ICRC at the end arrives. Return whether a receive context has taken it. */
-bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass);
+enum hfi_taken {
+	HFI_DROPPED,
+	HFI_TAKEN,
+	HFI_FULL,	/* its context has no room and is not to drop: offer it again later, before others */
+};
+
+/* A packet with room for its ICRC at the end arrives. Return what a receive context has made of it. */
+enum hfi_taken hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass);
 /* An end of a link, as the other end sees it. */
 struct hfi_end {
 	u64 guid;

@@ -40,7 +40,7 @@ extern const struct reg_row hfi_registers[REGISTERS];
 
 /* Interrupt sources. Source: chip.h, IS_..._START. */
 enum source {
-	SOURCE_CCE_ERR = 0, SOURCE_ENGINE_ERR = 16, SOURCE_CONTEXT_ERR = 32, SOURCE_SDMA = 192, SOURCE_SDMA_IDLE = 224,
+	SOURCE_CCE_ERR = 0, SOURCE_EGRESS_ERR = 6, SOURCE_ENGINE_ERR = 16, SOURCE_CONTEXT_ERR = 32, SOURCE_SDMA = 192, SOURCE_SDMA_IDLE = 224,
 	SOURCE_8051 = 250,
 	SOURCE_RECEIVE = 256, SOURCE_CREDIT = 576,
 };
@@ -56,6 +56,7 @@ struct receive_context {
 	u32 tail;	/* entry of the header queue that is written next */
 	u32 sequence;	/* 0..12, of that entry */
 	u32 eager;	/* buffer that is written next */
+	u32 offset;	/* where in it, in bytes */
 };
 
 struct hfi {
@@ -106,6 +107,12 @@ void pio_reset(struct hfi *hfi, u32 context);
 /* A packet with its PBC before it leaves, or is dropped where the link is down. */
 void packet_leaves(struct hfi *hfi, const u8 *packet, u32 len, u64 pbc);
 
+/* egress.c */
+/* Return whether a packet may leave by a context or an engine that has these six registers of checks. */
+bool egress_allows(struct hfi *hfi, const u64 *checks, const u8 *packet, u32 len, u64 pbc);
+/* Tell the driver that an engine had one that may not. */
+void egress_disallows(struct hfi *hfi, u32 engine);
+
 /* sdma.c */
 void sdma_freeze(struct hfi *hfi);
 
@@ -120,7 +127,7 @@ void count_dropped(struct hfi *hfi);
 void count_overflow(struct hfi *hfi);
 
 #define WRITE(what)	void write_##what(struct hfi *hfi, enum reg reg, u32 index, u64 value)
-WRITE(constant); WRITE(stored); WRITE(clear);
+WRITE(constant); WRITE(stored); WRITE(clear); WRITE(clears_itself); WRITE(sc2vlt);
 WRITE(cce_ctrl); WRITE(dc_ctrl); WRITE(msix_table); WRITE(int_mask); WRITE(int_force);
 WRITE(sbus_execute); WRITE(rsa_command);
 WRITE(port_config); WRITE(ram_ctrl); WRITE(host_command); WRITE(reset_8051);

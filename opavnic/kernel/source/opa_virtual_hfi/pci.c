@@ -17,7 +17,7 @@
 /* Configuration space at power on, and which bits a write changes; 32 bits each. */
 static const struct { u8 at; u32 value, writable; } header[] = {
 	{ 0x00, 0x24f08086, 0 },			/* Intel, HFI1 */
-	{ COMMAND, 0x00100000, 0x0000057f },		/* there are capabilities */
+	{ COMMAND, 0x00110000, 0x0000057f },		/* there are capabilities; it is ready at once after a reset */
 	{ 0x08, 0x02080011, 0 },			/* fabric controller, revision B1 */
 	{ 0x0c, 0x00000000, 0x000000ff },
 	{ BAR0, 0x00000004, ~(HFI_BAR_SIZE - 1) },	/* memory, 64 bits */

@@ -20,6 +20,7 @@
 
 /* Errors of a context. Source: SEND_CTXT_ERR_STATUS_PIO_... */
 #define INCONSISTENT	0x1ull	/* a first block within a packet, or none at its beginning */
+#define DISALLOWED	0x2ull	/* a packet that fails a check: egress.c */
 #define OVERFLOW	0x8ull	/* more blocks than the context has */
 #define OUT_OF_BOUNDS	0x10ull
 
@@ -57,14 +58,18 @@ static void fail(struct hfi *hfi, u32 context, u64 error)
 		cce_raise(hfi, SOURCE_CONTEXT_ERR + context);
 }
 
-/* Copy between a place of a context, round at its end, and a buffer. */
+/* Copy from a place of a context, whose blocks are a ring, into a buffer. */
 static void from_blocks(const struct hfi *hfi, u32 context, u32 at, u8 *to, u32 len)
 {
 	const u8 *memory = hfi->pio + first_block(hfi, context) * BLOCK;
-	u32 size = blocks(hfi, context) * BLOCK, i;
+	u32 size = blocks(hfi, context) * BLOCK, piece;
 
-	for (i = 0; i < len; i++)
-		to[i] = size ? memory[(at + i) % size] : 0;
+	memset(to, 0, size ? 0 : len);
+	for (; size && len; to += piece, len -= piece, at += piece) {
+		at %= size;
+		piece = len < size - at ? len : size - at;
+		memcpy(to, memory + at, piece);
+	}
 }
 
 static u64 pbc_of(const struct hfi *hfi, u32 context)
@@ -100,6 +105,11 @@ static void complete(struct hfi *hfi, u32 context)
 	from_blocks(hfi, context, send->begin, hfi->packet, len);
 	send->returned += send->wanted / BLOCK;
 	send->written = 0;
+	if (len >= PBC_SIZE && !egress_allows(hfi, &V(hfi, SEND_CTXT_CHECK, 6 * context), hfi->packet + PBC_SIZE,
+					      len - PBC_SIZE, pbc)) {
+		fail(hfi, context, DISALLOWED);
+		return;
+	}
 	packet_leaves(hfi, hfi->packet, len, pbc);
 	return_credits(hfi, context, 0);
 }

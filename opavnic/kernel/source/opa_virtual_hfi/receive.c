@@ -8,6 +8,9 @@
 #include "parts.h"
 
 #define ENABLE		1ull
+#define ONE_IN_BUFFER	2ull
+#define KEEP_EAGER_FULL	4ull	/* what finds no buffer waits, and is not dropped */
+#define KEEP_QUEUE_FULL	8ull
 #define TELL_TAIL	0x40ull
 #define PORT_ENABLE	1ull
 #define SEQUENCES	13
@@ -17,6 +20,7 @@
 #define TYPE_9B		2
 #define TYPE_BYPASS	4
 #define USES_EAGER	(1u << 15)
+#define EAGER_STEP	64u	/* of places in an eager buffer */
 
 static u32 entry_bytes(const struct hfi *hfi, u32 context)
 {
@@ -54,47 +58,70 @@ static u32 header_bytes(const u8 *packet, u32 len)
 	return header < len ? header : len;
 }
 
-/* Write what follows the header into an eager buffer; return the bits of the RHF that say where, or 0. */
-static u32 to_eager(struct hfi *hfi, u32 context, const u8 *data, u32 len)
+/* Return the size of a buffer. Source: hfi1_rcvbuf_validate. */
+static u32 buffer_bytes(u64 entry)
 {
-	u64 control = V(hfi, RCV_EGR_CTRL, context);
-	u32 base = (control & 0x1fff) * 8, buffers = (control >> 32 & 0x1ff) * 8, buffer = hfi->receive[context].eager;
-	u64 address;
-
-	if (!buffers || base + buffers > 32768 || buffer >= buffers)
-		return 0;
-	if ((buffer + 1) % buffers == (V(hfi, RCV_EGR_INDEX_HEAD, context) & 0x7ff) % buffers)
-		return 0;	/* all are full */
-	address = (V(hfi, RCV_ARRAY, base + buffer) & 0xfffffffffull) << 12;
-	if (hfi_dma(hfi, address, (void *)data, len, true))
-		return 0;
-	hfi->receive[context].eager = (buffer + 1) % buffers;
-	V(hfi, RCV_EGR_INDEX_TAIL, context) = hfi->receive[context].eager;
-	return USES_EAGER | buffer << 16;
+	return 2048u << (entry >> 36 & 15);
 }
 
-bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass)
+/*
+ * Write what follows the header into eager buffers: a buffer has packets one behind the other, unless the driver asks for one
+ * in each; what does not fit begins the next. Return the bits of the RHF that say where, or 0: there is none.
+ */
+static u64 to_eager(struct hfi *hfi, u32 context, const u8 *data, u32 len, bool *is_full)
 {
-	bool by_rule;
+	u64 control = V(hfi, RCV_EGR_CTRL, context), alone = V(hfi, RCV_CTXT_CTRL, context) & ONE_IN_BUFFER;
+	u32 base = (control & 0x1fff) * 8, buffers = (control >> 32 & 0x1ff) * 8, buffer, offset, end;
+	struct receive_context *receive = &hfi->receive[context];
+	u64 entry;
+
+	if (!buffers || base + buffers > 32768 || receive->eager >= buffers)
+		return 0;
+	buffer = receive->eager;
+	offset = receive->offset;
+	if (offset && (alone || offset + len > buffer_bytes(V(hfi, RCV_ARRAY, base + buffer)))) {
+		buffer = (buffer + 1) % buffers;
+		offset = 0;
+	}
+	*is_full = (buffer + 1) % buffers == (V(hfi, RCV_EGR_INDEX_HEAD, context) & 0x7ff) % buffers;
+	if (*is_full)
+		return 0;
+	entry = V(hfi, RCV_ARRAY, base + buffer);
+	if (offset + len > buffer_bytes(entry) ||
+	    hfi_dma(hfi, ((entry & 0xfffffffffull) << 12) + offset, (void *)data, len, true))
+		return 0;
+	end = (offset + len + EAGER_STEP - 1) / EAGER_STEP * EAGER_STEP;
+	receive->eager = buffer;
+	receive->offset = end;
+	V(hfi, RCV_EGR_INDEX_TAIL, context) = buffer;
+	return USES_EAGER | buffer << 16 | (u64)(offset / EAGER_STEP) << 32;
+}
+
+enum hfi_taken hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypass)
+{
+	bool by_rule, is_full = false;
 	int context = steer(hfi, packet, len, bypass, &by_rule);
 	struct receive_context *receive;
-	u32 entry, count, head, header, from, at, flags = 0;
+	u32 entry, count, head, header, from, at;
 	u8 bytes[ENTRY_MAX];
-	u64 address, rhf;
+	u64 address, rhf, flags = 0, keep;
 
 	hfi->now = now;
 	if (context < 0 || !dc_is_up(hfi) || !(V(hfi, RCV_CTRL, 0) & PORT_ENABLE) || len < 20 || len > HFI_PACKET_MAX ||
 	    !(V(hfi, RCV_CTXT_CTRL, context) & ENABLE))
-		return false;
+		return HFI_DROPPED;
 	receive = &hfi->receive[context];
 	entry = entry_bytes(hfi, context);
 	count = entries(hfi, context);
 	if (entry < 64 || receive->tail >= count)
-		return false;
+		return HFI_DROPPED;
 	head = (V(hfi, RCV_HDR_HEAD, context) & 0xffffffff) / (entry / 4);
+	keep = vl_of(packet, bypass) == 15 ? 0 : V(hfi, RCV_CTXT_CTRL, context);	/* VL15 has no credits */
 	if ((receive->tail + 1) % count == head % count) {
+		if (keep & KEEP_QUEUE_FULL)
+			return HFI_FULL;
 		V(hfi, RCV_HDR_OVFL_CNT, context)++;
-		return false;
+		return HFI_DROPPED;
 	}
 	header = bypass ? (V(hfi, RCV_BYPASS, 0) >> BYPASS_SPLIT & 0x1f) * 4 : header_bytes(packet, len);
 	if (header > entry - RHF_SIZE)
@@ -103,10 +130,12 @@ bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypas
 		header = len;
 	from = bypass && by_rule ? 0 : header;	/* a rule's contexts, those of netdevs, have 16B packets whole */
 	if (len > from) {
-		flags = to_eager(hfi, context, packet + from, len - from);
+		flags = to_eager(hfi, context, packet + from, len - from, &is_full);
+		if (!flags && keep & KEEP_EAGER_FULL && is_full)
+			return HFI_FULL;
 		if (!flags) {
 			count_overflow(hfi);
-			return false;
+			return HFI_DROPPED;
 		}
 	}
 	/* The flags follow the header at once: the driver takes the distance for the header's length. */
@@ -118,7 +147,7 @@ bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypas
 	memcpy(bytes + entry - RHF_SIZE, &rhf, sizeof(rhf));
 	address = V(hfi, RCV_HDR_ADDR, context) + (u64)receive->tail * entry;
 	if (hfi_dma(hfi, address, bytes, entry, true))
-		return false;
+		return HFI_DROPPED;
 	receive->sequence = (receive->sequence + 1) % SEQUENCES;
 	receive->tail = (receive->tail + 1) % count;
 	V(hfi, RCV_HDR_TAIL, context) = (u64)receive->tail * (entry / 4);
@@ -127,5 +156,5 @@ bool hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, bool bypas
 		hfi_dma(hfi, address, &V(hfi, RCV_HDR_TAIL, context), 8, true);
 	count_received(hfi, len, vl_of(packet, bypass));
 	cce_raise(hfi, SOURCE_RECEIVE + context);
-	return true;
+	return HFI_TAKEN;
 }

@@ -68,7 +68,10 @@ static u64 take(struct hfi *hfi, u32 engine, const u64 *descriptor, u32 *len)
 	memcpy(&pbc, hfi->packet, sizeof(pbc));
 	if ((pbc & 0xfff) * 4 != *len)
 		return WRONG_LENGTH;
-	packet_leaves(hfi, hfi->packet, *len, pbc);
+	if (egress_allows(hfi, &V(hfi, SEND_DMA_CHECK, 6 * engine), hfi->packet + sizeof(pbc), *len - sizeof(pbc), pbc))
+		packet_leaves(hfi, hfi->packet, *len, pbc);
+	else
+		egress_disallows(hfi, engine);
 	*len = 0;
 	return 0;
 }

@@ -4,27 +4,25 @@
  * another kernel: both ends speak alike. A datagram is a kind and three zeros, then a packet, or the state of the link.
  *
  * On virtual time (time-travel=ext) its interrupts are announced. What the socket has no room for waits here; that it has
- * room again is never announced: it is tried again after a tick.
+ * room again is never announced: it is tried again soon. A socket holds few datagrams (net.unix.max_dgram_qlen, 10), so a
+ * tick of the kernel (10 ms) would be long.
  */
 #include <linux/list.h>
 #include <linux/slab.h>
 #include <linux/time-internal.h>
-#include <linux/timer.h>
 #include <irq_kern.h>
 #include <irq_user.h>
 #include <os.h>
 
 #include "machine.h"
 
-#define HEAD_LEN	4
 #define PACKET_16B	0x10
 #define PACKET_9B	0x11
 #define LINK		0x25	/* struct link */
 #define IDLE		0x26	/* a message of the 8051, 8 bytes */
-#define ICRC_LEN	4	/* of a 9B packet; room for it */
 #define WAITING_MAX	8192	/* datagrams; of more, packets are lost */
 #define AT_ONCE		64
-#define DATAGRAM_MAX	(HEAD_LEN + HFI_PACKET_MAX + ICRC_LEN)
+#define AGAIN_NS	50000
 
 /* All numbers are big-endian. */
 struct link {
@@ -67,12 +65,12 @@ static bool leave(struct wire *wire, const u8 *datagram, u32 len)
 	later->len = len;
 	memcpy(later->datagram, datagram, len);
 	list_add_tail(&later->list, &wire->waiting);
-	wire->count++;
-	mod_timer(&wire->again, jiffies + 1);
+	if (!wire->count++)
+		hrtimer_start(&wire->again, AGAIN_NS, HRTIMER_MODE_REL);
 	return true;
 }
 
-static void try_again(struct timer_list *timer)
+static enum hrtimer_restart try_again(struct hrtimer *timer)
 {
 	struct machine *machine = container_of(timer, struct machine, wire.again);
 	struct wire *wire = &machine->wire;
@@ -87,13 +85,14 @@ static void try_again(struct timer_list *timer)
 		wire->count--;
 	}
 	if (first)
-		mod_timer(&wire->again, jiffies + 1);
+		hrtimer_forward_now(timer, AGAIN_NS);
 	spin_unlock_irqrestore(&machine->lock, flags);
+	return first ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
 
 bool wire_send(struct machine *machine, const u8 *packet, u32 len, bool bypass)
 {
-	static u8 out[DATAGRAM_MAX];	/* there is one processor, and interrupts are off */
+	static u8 out[WIRE_MAX];	/* there is one processor, and interrupts are off */
 	u32 all = HEAD_LEN + len + (bypass ? 0 : ICRC_LEN);
 
 	if (all > sizeof(out))
@@ -148,7 +147,8 @@ static void take_link(struct machine *machine, const struct link *link)
 	machine_neighbour(machine, &end);
 }
 
-static void receive(struct machine *machine, const u8 *datagram, u32 len)
+/* Return whether a packet has to wait. */
+static bool receive(struct machine *machine, const u8 *datagram, u32 len)
 {
 	u8 kind = datagram[0];
 
@@ -157,21 +157,33 @@ static void receive(struct machine *machine, const u8 *datagram, u32 len)
 	else if (kind == IDLE && len == sizeof(struct idle))
 		machine_idle(machine, be64_to_cpu(((const struct idle *)datagram)->message));
 	else if ((kind == PACKET_16B || kind == PACKET_9B) && len > HEAD_LEN)
-		machine_receive(machine, datagram + HEAD_LEN, len - HEAD_LEN, kind == PACKET_16B);
+		return machine_receive(machine, datagram + HEAD_LEN, len - HEAD_LEN, kind == PACKET_16B) == HFI_FULL;
+	return false;
 }
 
 static void take(struct tasklet_struct *tasklet)
 {
-	static u8 in[DATAGRAM_MAX];
 	struct machine *machine = container_of(tasklet, struct machine, wire.arrivals);
+	struct wire *wire = &machine->wire;
 	int left = AT_ONCE, len = 0;
 
-	while (left-- && (len = os_read_file(machine->wire.fd, in, sizeof(in))) > 0)
-		receive(machine, in, len);
+	while (left-- && (len = wire->kept ? wire->kept : os_read_file(wire->fd, wire->in, sizeof(wire->in))) > 0) {
+		wire->kept = receive(machine, wire->in, len) ? len : 0;
+		if (wire->kept) {
+			hrtimer_start(&wire->room, AGAIN_NS, HRTIMER_MODE_REL);
+			return;
+		}
+	}
 	if (!len)
 		machine_neighbour(machine, NULL);	/* the other end is gone */
 	else if (len > 0 || len == -EINTR)
 		tasklet_schedule(tasklet);
+}
+
+static enum hrtimer_restart look_for_room(struct hrtimer *timer)
+{
+	tasklet_schedule(&container_of(timer, struct machine, wire.room)->wire.arrivals);
+	return HRTIMER_NORESTART;
 }
 
 static irqreturn_t has_come(int irq, void *id)
@@ -194,7 +206,10 @@ int wire_open(struct machine *machine, int fd)
 
 	wire->fd = fd;
 	INIT_LIST_HEAD(&wire->waiting);
-	timer_setup(&wire->again, try_again, 0);
+	hrtimer_init(&wire->again, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	wire->again.function = try_again;
+	hrtimer_init(&wire->room, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
+	wire->room.function = look_for_room;
 	tasklet_setup(&wire->arrivals, take);
 	if (fd < 0)
 		return 0;

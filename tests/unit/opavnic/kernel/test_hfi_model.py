@@ -11,12 +11,15 @@ from typing import ClassVar
 import pytest
 from hfi_model import (
     CONFIGURED,
+    DROPPED,
+    FULL,
     LINKUP,
     MEMORY_AT,
     NEVER,
     OFFLINE,
     POLLING,
     SOURCE,
+    TAKEN,
     VERIFY_CAP,
     End,
     Model,
@@ -151,6 +154,19 @@ def test_a_masked_source_waits(hfi: Model) -> None:
     hfi.write(0x110900, 4)
     hfi.run()
     assert hfi.interrupts == [0]
+
+
+def test_a_source_that_is_set_sends_nothing_more_until_it_is_cleared(hfi: Model) -> None:
+    hfi.linked()
+    context = receive_context(hfi)
+    for _ in range(3):
+        assert hfi.receive(NINE[:28])
+        hfi.run()
+    assert hfi.interrupts == [0], "else a driver that has not read yet is interrupted without end"
+    hfi.write(CLEAR + 32, 1 << context)
+    assert hfi.receive(NINE[:28])
+    hfi.run()
+    assert hfi.interrupts == [0, 0]
 
 
 # --- the link --------------------------------------------------------------------------------------------------------
@@ -303,6 +319,74 @@ def test_a_context_halts_at_an_error(hfi: Model, offset: int, error: int) -> Non
     assert ("CONTEXT", 2, error) in hfi.notes
 
 
+LID, PKEY = 7, 0x8001
+CHECK, DISALLOWED = 0x80, 2
+"""Of a context or an engine: the first register of its checks; of a context, the error of a packet that fails one."""
+SENT_9B = bytes([0x00, 2, 0, 12]) + bytes([0, 1, 0, LID]) + bytes([0x64, 0]) + PKEY.to_bytes(2) + bytes(28)
+WRONG: list[tuple[str, int, int, bytes]] = [
+    ("lane", 0, 0x02, SENT_9B),
+    ("P_Key", 3, 0x08, SENT_9B[:10] + bytes([0x80, 2]) + SENT_9B[12:]),
+    ("SLID", 3, 0x10, SENT_9B[:7] + bytes([LID + 1]) + SENT_9B[8:]),
+    ("opcode", 3, 0x20, SENT_9B[:8] + bytes([0xC4]) + SENT_9B[9:]),
+]
+
+
+def checks(hfi: Model, at: int) -> None:
+    """Let nothing leave on VL 0, with another P_Key or SLID, or with an opcode above 0x7f."""
+    for place, value in ((0, 0x3B), (1, 1), (3, PKEY), (4, 0xFFFF << 16 | LID), (5, 0x80 << 8)):
+        hfi.write(at + CHECK + 8 * place, value)
+
+
+@pytest.mark.parametrize(("vl", "info", "packet"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_a_packet_that_fails_a_check_is_dropped_and_said(
+    hfi: Model, vl: int, info: int, packet: bytes
+) -> None:
+    hfi.linked()
+    context, base = pio_context(hfi), start_engine(hfi)
+    hfi.write(0x1800088, NEVER)
+    for at in (CONTEXT + 0x100 * context, base):
+        checks(hfi, at)
+    descriptors(hfi, (MEMORY_AT + 0x1000, 8, 0), (MEMORY_AT + 0x2000, len(packet), 1))
+    for sent, lane in ((packet, vl), (SENT_9B, 3)):
+        struct.pack_into("<Q", hfi.memory, 0x1000, (len(sent) + 8) // 4 | lane << 12)
+        hfi.memory[0x2000 : 0x2000 + len(sent)] = sent
+        hfi.write(base, 4)
+        hfi.write(base, 9)
+        hfi.write(base + 0x20, 2)
+    assert hfi.sent == [(SENT_9B, False)], "an engine goes on"
+    assert (hfi.read(0x1800080), hfi.read(0x1800F00)) == (1 << 19, info)
+    assert hfi.read(STATUS) >> 6 & 1
+    hfi.write(0x1800F00, info)
+    assert hfi.read(0x1800F00) == 0, "read and cleared"
+    write_blocks(hfi, context, packet, 0, 8, vl << 12)
+    assert hfi.read(0x1800F00) == info
+    assert hfi.read(CONTEXT + 0x100 * context + 0x40) == DISALLOWED
+    assert ("CONTEXT", context, DISALLOWED) in hfi.notes
+    write_blocks(hfi, context, SENT_9B, 0, 8, 3 << 12)
+    assert len(hfi.sent) == 1, "a context halts"
+
+
+def test_packets_on_directed_routes_pass_the_check_of_slids(hfi: Model) -> None:
+    hfi.linked()
+    context = pio_context(hfi)
+    checks(hfi, CONTEXT + 0x100 * context)
+    directed = SENT_9B[:6] + b"\xff\xff" + SENT_9B[8:]
+    write_blocks(hfi, context, directed, 0, 8, 15 << 12)
+    assert hfi.sent == [(directed, False)]
+
+
+def test_data_of_a_lane_is_counted_in_flits(hfi: Model) -> None:
+    hfi.linked()
+    write_blocks(hfi, pio_context(hfi), SENT_9B, 0, 8, 2 << 12)
+    flits = (len(SENT_9B) + 4) // 8
+    assert (hfi.read(0x1800400 + 8 * (3 + 2)), hfi.read(0x600190)) == (flits, flits)
+
+
+def test_lanes_of_service_channels_have_5_bits(hfi: Model) -> None:
+    hfi.write(0x18000B8, 0xFFE5_2040_0F1F_2010)
+    assert hfi.read(0x18000B8) == 0x1F05_0000_0F1F_0010
+
+
 def descriptors(hfi: Model, *pieces: tuple[int, int, int]) -> None:
     """Put a ring at the begin of memory: address, length, interrupt."""
     for number, (address, length, interrupt) in enumerate(pieces):
@@ -368,7 +452,7 @@ def test_an_engine_halts_at_an_error(hfi: Model, pieces: list[tuple[int, int, in
 # --- what arrives ----------------------------------------------------------------------------------------------------
 
 
-def receive_context(hfi: Model, context: int = 5) -> int:
+def receive_context(hfi: Model, context: int = 5, *, alone: bool = False) -> int:
     base = RECEIVE + 0x100 * context
     hfi.write(base + 0x28, MEMORY_AT + 0x4000)  # 32 entries of 128 bytes
     hfi.write(base + 0x30, 1)
@@ -376,35 +460,40 @@ def receive_context(hfi: Model, context: int = 5) -> int:
     hfi.write(base + 0x48, MEMORY_AT + 0x3000)
     hfi.write(base + 0x10, 1 << 32)  # 8 eager buffers from entry 0 of RcvArray
     for buffer in range(8):
-        hfi.write(ARRAY + 8 * buffer, (MEMORY_AT + 0x8000 + 0x1000 * buffer) >> 12)
-    hfi.write(base, 0x41)
+        hfi.write(ARRAY + 8 * buffer, 1 << 36 | (MEMORY_AT + 0x8000 + 0x1000 * buffer) >> 12)  # 4 KiB
+    hfi.write(base, 0x41 | alone << 1)
     hfi.write(0x1000048, context)  # VL15
     hfi.write(0x1000038, context)  # bypass
     return context
 
 
-def test_headers_and_data_of_a_packet_are_where_the_flags_say(hfi: Model) -> None:
+@pytest.mark.parametrize("alone", [False, True], ids=["several in a buffer", "one in a buffer"])
+def test_headers_and_data_of_a_packet_are_where_the_flags_say(hfi: Model, alone: bool) -> None:
     hfi.linked()
-    context = receive_context(hfi)
-    data = bytes(range(256))
-    for number in range(20):
-        assert hfi.receive(NINE[:28] + data + bytes(4))
-        entry = 0x4000 + 128 * number
+    context = receive_context(hfi, alone=alone)
+    data = bytes(range(250))
+    buffers = []
+    for number in range(40):
+        assert hfi.receive(NINE[:28] + data + bytes(6))
+        entry = 0x4000 + 128 * (number % 32)
         (flags,) = struct.unpack_from("<Q", hfi.memory, entry + 120)
         header = entry + 4 * (flags >> 44 & 0x1FF)
         assert hfi.memory[header : entry + 120] == NINE[:28], (
             "up to the flags: so the driver knows its length"
         )
-        assert (flags & 0xFFF, flags >> 12 & 7) == ((28 + 256 + 4) // 4, 2)
+        assert (flags & 0xFFF, flags >> 12 & 7) == ((28 + 250 + 6) // 4, 2)
         assert flags >> 28 & 15 == number % 13 + 1
         assert flags >> 15 & 1
-        buffer = 0x8000 + 0x1000 * (flags >> 16 & 0x7FF)
-        assert hfi.memory[buffer : buffer + 256] == data
-        hfi.write(0x1300018 + 0x1000 * context, (number + 1) % 8)
+        buffers.append((flags >> 16 & 0x7FF, 64 * (flags >> 32 & 0xFFF)))
+        at = 0x8000 + 0x1000 * buffers[-1][0] + buffers[-1][1]
+        assert hfi.memory[at : at + 250] == data
+        hfi.write(0x1300018 + 0x1000 * context, buffers[-1][0])
         hfi.write(0x1300008 + 0x1000 * context, (number + 1) * 32 % 1024)
+    in_each = 1 if alone else 16
+    assert buffers == [(n // in_each % 8, n % in_each * 256) for n in range(40)]
     assert hfi.read(STATUS + 32) >> context & 1
-    assert struct.unpack_from("<Q", hfi.memory, 0x3000)[0] == 20 * 32
-    assert hfi.read(0x6001A8) == 20
+    assert struct.unpack_from("<Q", hfi.memory, 0x3000)[0] == 8 * 32
+    assert hfi.read(0x6001A8) == 40
 
 
 def test_a_full_queue_of_headers_drops_and_counts(hfi: Model) -> None:
@@ -417,9 +506,33 @@ def test_a_full_queue_of_headers_drops_and_counts(hfi: Model) -> None:
 
 def test_without_a_free_eager_buffer_a_packet_is_dropped_and_counted(hfi: Model) -> None:
     hfi.linked()
-    receive_context(hfi)
+    receive_context(hfi, alone=True)
     assert [hfi.receive(NINE + bytes(100)) for _ in range(9)] == [True] * 7 + [False] * 2
     assert hfi.read(0x1000400 + 8 * 10) == 2
+
+
+def test_a_packet_longer_than_an_eager_buffer_is_dropped_and_counted(hfi: Model) -> None:
+    hfi.linked()
+    receive_context(hfi)
+    assert [hfi.receive(NINE[:28] + bytes(length)) for length in (4096, 4100)] == [True, False]
+    assert hfi.read(0x1000400 + 8 * 10) == 1
+
+
+def test_a_context_that_is_not_to_drop_keeps_packets_waiting_but_those_of_vl15(hfi: Model) -> None:
+    hfi.linked()
+    context = receive_context(hfi)
+    base = RECEIVE + 0x100 * context
+    hfi.write(0x1000100, context)
+    hfi.write(base, 0x41 | 4 | 8)
+    data = bytes([0x00]) + NINE[1:28] + bytes(4096 - 28)
+    assert [hfi.receive(data) for _ in range(9)] == [TAKEN] * 7 + [FULL] * 2, "eager buffers"
+    assert hfi.receive(data + bytes(200)) == FULL
+    hfi.write(0x1300018 + 0x1000 * context, 1)
+    assert [hfi.receive(data[:28]) for _ in range(26)] == [TAKEN] * 24 + [FULL] * 2, "headers"
+    assert hfi.receive(NINE[:28]) == DROPPED
+    hfi.write(0x1300008 + 0x1000 * context, 32)
+    assert hfi.receive(data) == TAKEN
+    assert (hfi.read(base + 0x58), hfi.read(0x1000400 + 8 * 10)) == (1, 0)
 
 
 @given(qpn=st.integers(0, (1 << 24) - 1))
@@ -471,7 +584,7 @@ def test_a_16b_packet_is_split_behind_its_header_but_for_netdevs(hfi: Model) -> 
     hfi.write(0x1000900, 5)
     packet[6] = 0x70
     assert hfi.receive(bytes(packet), bypass=True), "by a rule"
-    assert hfi.memory[0xA000 : 0xA000 + 64] == packet
+    assert hfi.memory[0x8000 + 2 * 64 : 0x8000 + 3 * 64] == packet, "behind those before it"
 
 
 def test_nothing_passes_while_the_link_is_down(hfi: Model) -> None:
@@ -517,9 +630,10 @@ class Interrupts(RuleBasedStateMachine):
 
     @rule(source=st.integers(0, 767))
     def force(self, source: int) -> None:
+        was = source in self.status
         self.status.add(source)
         self.hfi.write(FORCE + source // 64 * 8, 1 << source % 64)
-        self.expect({self.vectors[source]} if self.mask[source] else set())
+        self.expect({self.vectors[source]} if self.mask[source] and not was else set())
 
     @rule(source=st.integers(0, 767))
     def clear(self, source: int) -> None:
