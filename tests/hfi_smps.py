@@ -2,7 +2,8 @@
 
 `python hfi_smps.py activate`: brings both ports of the link to ACTIVE, as a subnet manager does. `flood N`: sends N
 SMPs to the neighbour, 16 at once, and says how many are answered. `bounce`: lets the own port poll again, which takes
-the link down. `pma LID N`: sends N requests of performance management to a LID.
+the link down. `pma LID N`: sends N requests of performance management to a LID. `out LID N FILE`: has N of those out at
+once, makes the file, and says how many have ended, and how many of them are answered.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PORT: Final = Path("/sys/class/infiniband/hfi1_0/ports/1")
 class Umad:
     """An open umad0 with an agent: for SMPs, or for requests of performance management to a LID."""
 
-    def __init__(self, lid: int = LID_PERMISSIVE) -> None:
+    def __init__(self, lid: int = LID_PERMISSIVE, retries: int = 15) -> None:
         self._fd = os.open("/dev/infiniband/umad0", os.O_RDWR)
         is_smp = lid == LID_PERMISSIVE
         asked = Registration(int(not is_smp), DIRECTED if is_smp else PMA, 0x80, frozenset(), None, 0, False)
@@ -56,7 +57,7 @@ class Umad:
             qpn=int(not is_smp),
             lid=lid,
             timeout_ms=1000,
-            retries=15,
+            retries=retries,
             pkey_index=keys.index(FULL_MANAGEMENT),
         )
         built = header.build(with_pkey=True, with_gid=lid > 0xBFFF and not is_smp)
@@ -139,6 +140,15 @@ def flood(umad: Umad, count: int, build: Callable[[], bytes]) -> int:
     return answered
 
 
+def out(umad: Umad, count: int, file: Path) -> None:
+    """Have so many requests out at once, and wait for the end of each."""
+    for _ in range(count):
+        umad.send(umad.class_port_info())
+    file.touch()
+    ended = [answer[0] for _ in range(count) if (answer := umad.receive()) is not None]
+    print(f"{len(ended)} ended, {ended.count(0)} answered")
+
+
 def bounce(umad: Umad) -> None:
     """Let the own port poll; the SMA does that after its response."""
     info = PortInfo.parse(umad.ask(0, GET, PORT_INFO, ONE_PORT)[: PortInfo.SIZE])
@@ -153,6 +163,8 @@ if __name__ == "__main__":
     elif sys.argv[1] == "pma":
         gsi = Umad(int(sys.argv[2]))
         print(f"{flood(gsi, int(sys.argv[3]), gsi.class_port_info)}/{sys.argv[3]}")
+    elif sys.argv[1] == "out":
+        out(Umad(int(sys.argv[2]), retries=4), int(sys.argv[3]), Path(sys.argv[4]))
     else:
         smi = Umad()
         print(f"{flood(smi, int(sys.argv[2]), lambda: smi.directed(1, GET, NODE_INFO, 0))}/{sys.argv[2]}")
