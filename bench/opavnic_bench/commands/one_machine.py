@@ -363,11 +363,15 @@ def datapath(
             metavar="N,N,...", help="Measure only the native cost of a packet with this many VNICs."
         ),
     ] = None,
+    kernels: Annotated[
+        bool, typer.Option("--kernels", help="Measure only hosts that are kernels, beside TAPs.")
+    ] = False,
 ) -> None:
     """TCP, small UDP packets and round trips of each datapath and each peer, measured in turns; medians of the rounds.
 
     Needs root and iperf3; `make bench-peers` installs the peers. The default run takes less than five minutes.
-    With --vports 2,64,512 the native datapath carries small frames among so many TAPs instead.
+    With --vports 2,64,512 the native datapath carries small frames among so many TAPs instead; with --kernels hosts are
+    kernels with VNICs of opa_vnic, or with IPoIB and verbs of hfi1 (`opavnic kernel build`; Debian: ibverbs-utils).
 
     \b
     Example:
@@ -383,6 +387,9 @@ def datapath(
         _vports(vports, as_json, plot_file)
         return
     check_plot(plot_file)
+    if kernels:
+        _kernels(rounds, seconds, as_json, plot_file)
+        return
     with measuring() as progress:
         result = bench_datapath(rounds, seconds, only=only or (), beside=other, progress=progress)
     save_plot(plot_file, "datapath", result.as_json())
@@ -499,6 +506,20 @@ def _vports(text: str, as_json: bool, plot_file: Path | None) -> None:
     else:
         columns = ("vports", "ns_per_packet", "packets")
         print_table(columns, [pick(row, *columns) for row in result["results"]])
+
+
+def _kernels(rounds: int, seconds: int, as_json: bool, plot_file: Path | None) -> None:
+    from opavnic_bench.datapath.kernels import COLUMNS, bench_kernels
+
+    with measuring() as progress:
+        result = bench_kernels(rounds, seconds, progress)
+    save_plot(plot_file, "kernels", result)
+    if as_json:
+        print_json(result)
+    else:
+        title = f"medians of {result['rounds']} rounds, Linux {result['kernel']}"
+        print_table(COLUMNS, [pick(row, *COLUMNS) for row in result["runs"]], title=title)
+        print_skipped(result["skipped"])
 
 
 def check_plot(file: Path | None) -> None:

@@ -95,6 +95,18 @@ SOURCES: Final[Mapping[str, tuple[PanelSource, ...]]] = {
             (("converge_s", "time to configure the fabric, s"), ("mads", "MADs")),
         ),
     ),
+    "kernels": (
+        PanelSource(
+            "runs",
+            ("hosts",),
+            (
+                ("tcp_mbps", "TCP, one flow, Mbit/s"),
+                ("rtt_us", "round trip of ping, median, us"),
+                ("ud_us", "round trip of ibv_ud_pingpong, us"),
+                ("rc_us", "round trip of ibv_rc_pingpong, us"),
+            ),
+        ),
+    ),
     "lnet": (
         PanelSource("runs", ("hfis",), (("virtual_gbps", "Gbit/s of virtual time, by HFIs"),)),
         PanelSource("shapes", ("shape", "bonding"), (("gbps", "unequal links, Gbit/s of virtual time"),)),
@@ -143,7 +155,7 @@ SOURCES: Final[Mapping[str, tuple[PanelSource, ...]]] = {
     ),
     "web": (PanelSource("runs", ("view",), (("tcp_gbps", "TCP, one flow, Gbit/s"),)),),
 }
-"""What is drawn of each benchmark; `vports` is `datapath --vports`."""
+"""What is drawn of each benchmark; `vports` is `datapath --vports`, `kernels` is `datapath --kernels`."""
 
 
 def panels(bench: str, result: Mapping[str, Any]) -> list[Panel]:
