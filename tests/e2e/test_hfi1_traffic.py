@@ -149,9 +149,8 @@ def test_packets_that_a_program_may_not_send_are_stopped_by_device_or_fabric(
     assert lab.kernel()["refused"] == 1, "the fabric's partitions stop it"
     assert lab.hw_counters("k1")["XmitDscd,32"] == 0
     assert send(own + 1, 0x8001) == "sent"
-    while "Egress Error Info: 0x10," not in lab.inside("k1", "dmesg"):
+    while lab.hw_counters("k1")["XmitDscd,32"] == 0:
         pass
-    assert lab.hw_counters("k1")["XmitDscd,32"] == 1
     assert lab.kernel()["refused"] == 1, "the device has stopped it"
     lab.ping("k1", "10.1.1.2")
     lab.end()
