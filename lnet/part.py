@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from lnet.base.errors import LnetConfigError, NidError
 from lnet.base.nid import Net
 from lnet.settings.networks import parse_networks

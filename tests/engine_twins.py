@@ -17,7 +17,7 @@ import pytest
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.random_stream import RandomStream
-from hfi_sim.engine.api import Engine, EngineFactory
+from hfi_sim.engine.api import Engine, EngineFactory, PortError
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
@@ -26,7 +26,6 @@ from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule, Tally
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire_counters import WireCounters
-from hfi_sim.engine.port_errors import PortError
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 from native_module import REQUIRED

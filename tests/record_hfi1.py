@@ -20,10 +20,18 @@ from typing import Any, Final
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import MAD_SIZE, Method
-from hfi_sim.wire.sma.congestion import HfiCongestionControl, HfiCongestionSetting
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
-from hfi_sim.wire.sma.tables import BufferControl, LedInfo, PartitionTable, ScToVl, SlToSc, VlArb
+from hfi_sim.wire.sma.tables import (
+    BufferControl,
+    HfiCongestionControl,
+    HfiCongestionSetting,
+    LedInfo,
+    PartitionTable,
+    ScToVl,
+    SlToSc,
+    VlArb,
+)
 from opavnic.conformance.asked_hfi import LID, SWITCH_LID, AskedHfi, build_pm, build_smp
 from opavnic.conformance.hfi1_kernel import activate, hfi1
 from opavnic.conformance.mad_sessions import ARM, LINK, Exchange, MadSession, Step

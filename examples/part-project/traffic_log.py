@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from aiohttp import web
 from pydantic import Field
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from opavnic.world.part import Part, PartRequest, PartWorld, RunningPart
 from vema.base.sections import Section, Time
 from vema.em.desired.problems import Problem

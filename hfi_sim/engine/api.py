@@ -8,7 +8,7 @@ their numbers, which are never given again; a change concerns one element and do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.random_stream import RandomStream
@@ -20,9 +20,45 @@ from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire_counters import WireCounters
-from hfi_sim.engine.port_errors import PortError
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.lrh16b import SIZE
+
+NOTHING_NOTED: Final = b""
+
+
+class PortError(NamedTuple):
+    """What a port has dropped for one reason."""
+
+    packets: int
+    first: bytes
+    """The first 16 bytes, or all of a shorter packet, of the first packet since the last `forget`; empty: none."""
+
+
+class PortErrors:
+    """The drops of one port, or of one port of a switch, as a performance agent reports them.
+
+    An element counts its drops for conservation; a switch has one counter for all its ports. Here each port counts them
+    again, and keeps the header of the first packet until it is cleared. Only drops cost anything.
+    """
+
+    def __init__(self) -> None:
+        self._by_reason: dict[Drop, PortError] = {}
+
+    def note(self, reason: Drop, packet: bytes) -> None:
+        """Note a packet that the port drops."""
+        packets, first = self._by_reason.get(reason, (0, NOTHING_NOTED))
+        self._by_reason[reason] = PortError(packets + 1, first or packet[:SIZE])
+
+    def all(self) -> Mapping[Drop, PortError]:
+        """Return what was dropped, by reason."""
+        return dict(self._by_reason)
+
+    def forget(self, reasons: Iterable[Drop]) -> None:
+        """Forget the first packet dropped for each of these reasons; the next one takes its place."""
+        for reason in reasons:
+            if (error := self._by_reason.get(reason)) is not None:
+                self._by_reason[reason] = error._replace(first=NOTHING_NOTED)
 
 
 class Engine(Protocol):

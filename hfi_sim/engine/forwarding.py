@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.base.types import SC_MANAGEMENT, PortState
 from hfi_sim.wire.lrh16b import SIZE, sc_of
 
 _DIGITS: Final = 16

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, is_multicast_lid
+from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, PortState, is_multicast_lid
+from hfi_sim.engine.api import PortErrors
 from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.events.outputs import BufferToken, Delivered, FlowChanged, PortId
-from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.events.queue import EngineState, Space
 from hfi_sim.engine.forwarding import is_management, lets_pass
 from hfi_sim.engine.link.config import Egress
-from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import (
     BECN_BYTE3,

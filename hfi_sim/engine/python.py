@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
-from hfi_sim.base.port_state import PortState
 from hfi_sim.base.random_stream import RandomStream
-from hfi_sim.engine.api import Engine
+from hfi_sim.base.types import PortState
+from hfi_sim.engine.api import Engine, PortError, PortErrors
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.events.outputs import (
     BufferToken,
@@ -21,7 +21,7 @@ from hfi_sim.engine.events.outputs import (
     packet_of,
     record_of,
 )
-from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.events.queue import EngineState, Space
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing, PythonRing
 from hfi_sim.engine.link.config import PLAIN_LINK, Egress, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
@@ -31,7 +31,6 @@ from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire import Visibility
 from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port import EnginePort
-from hfi_sim.engine.port_errors import PortError, PortErrors
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc

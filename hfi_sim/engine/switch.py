@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hfi_sim.base.counters import Drop, PacketCounters
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, is_multicast_lid
+from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PortState, is_multicast_lid
+from hfi_sim.engine.api import PortErrors
 from hfi_sim.engine.config import PortConfig, SwitchPortConfig
-from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.events.queue import EngineState, Space
 from hfi_sim.engine.forwarding import is_astray, is_management, lets_pass, path_of, sc_leaving
 from hfi_sim.engine.link.direction import Direction
 from hfi_sim.engine.port import EnginePort
-from hfi_sim.engine.port_errors import PortErrors
 from hfi_sim.routing.table import EMPTY_TABLE, LinearTable
 from hfi_sim.wire.lrh16b import SIZE, dlid_of, entropy_of, is_9b, is_16b, pkey_of, sc_of, with_sc
 

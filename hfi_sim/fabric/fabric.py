@@ -16,11 +16,10 @@ from functools import partial
 
 from hfi_sim.base.clock import Clock, ManualClock, to_seconds
 from hfi_sim.base.counters import Drop, PacketCounters
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.link_modes import SPEED_100G, planned_mode
-from hfi_sim.base.port_state import PortEvent
-from hfi_sim.base.types import Guid
+from hfi_sim.base.text import unknown_name
+from hfi_sim.base.types import Guid, PortEvent
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.driver import Driver, DriverFactory, EngineDriver
 from hfi_sim.engine.events.outputs import (

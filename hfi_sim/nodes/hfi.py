@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, NetdevError
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import CapabilityMask3, PortEvent, PortState
-from hfi_sim.base.types import LID_NONE, Guid, Lid
+from hfi_sim.base.types import LID_NONE, CapabilityMask3, Guid, Lid, PortEvent, PortState
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, PortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.netdev.base import Netdev

@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING, Self
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid, Lid, PortState
+from hfi_sim.engine.api import PortError
 from hfi_sim.engine.config import BoundaryEnd, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.engine.port_errors import PortError
 from hfi_sim.nodes.cable import Link, LinkPort, OfGeneration
-from hfi_sim.nodes.end_port import EndPort, L4Handler
-from hfi_sim.nodes.port_settings import ONE_TO_ONE, PortSettings, SwitchSettings
+from hfi_sim.nodes.end_port import ONE_TO_ONE, EndPort, L4Handler, PortSettings, SwitchSettings
 from hfi_sim.routing.table import EMPTY_TABLE, MAX_PORTS, LinearTable
 from hfi_sim.wire.icrc import Icrc
 

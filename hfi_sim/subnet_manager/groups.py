@@ -1,4 +1,4 @@
-"""Multicast groups: their members, and the trees that the switches carry them along."""
+"""What a sweep of the subnet manager has found; multicast groups: members, and the trees that carry them along."""
 
 from __future__ import annotations
 
@@ -10,8 +10,22 @@ from typing import Final
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Guid, Lid, is_multicast_lid
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.routing import SpanningForest
-from hfi_sim.subnet_manager.view import SweepView
+from hfi_sim.nodes.switch import Switch
+from hfi_sim.routing import Routes, SpanningForest, SwitchGraph
+
+
+@dataclass(slots=True)
+class SweepView:
+    """The nodes of one sweep, and the routes over it."""
+
+    ports: list[HfiPort]
+    switches: list[Switch]
+    graph: SwitchGraph
+    attached: dict[Guid, tuple[int, int]]
+    """HFI port -> the switch (index) and the port of it that the cable ends at."""
+    forest: SpanningForest | None = None
+    routes: Routes | None = None
+
 
 _ALL: Final = range(LID_MULTICAST_FIRST, LID_PERMISSIVE)
 

@@ -13,10 +13,10 @@ from typing import Final
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.link.config import LAST_VL, SERVICE_CHANNELS
 from hfi_sim.nodes.cable import LinkPort
-from hfi_sim.nodes.port_settings import ONE_TO_ONE
+from hfi_sim.nodes.end_port import ONE_TO_ONE
 from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.routing import RouteLanes
-from hfi_sim.subnet_manager.view import SweepView
+from hfi_sim.subnet_manager.groups import SweepView
 
 _CHANNELS: Final = SC_MANAGEMENT
 """Service channels of data that lanes share out: 0 to 14."""

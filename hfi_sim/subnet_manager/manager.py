@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import (
     PKEY_FULL_MANAGEMENT,
     PKEY_FULL_MEMBER,
     PKEY_LIMITED_MANAGEMENT,
     Guid,
     Lid,
+    PortState,
 )
 from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
 from hfi_sim.nodes.cable import LinkPort
@@ -38,11 +38,10 @@ from hfi_sim.routing import (
     refusal,
     safe_routes,
 )
-from hfi_sim.subnet_manager.groups import MulticastGroups
+from hfi_sim.subnet_manager.groups import MulticastGroups, SweepView
 from hfi_sim.subnet_manager.lanes import LaneTables
 from hfi_sim.subnet_manager.lids import LidTable
 from hfi_sim.subnet_manager.steering import Steering, check_steering, routes_of, steered
-from hfi_sim.subnet_manager.view import SweepView
 
 log = logging.getLogger("hfi_sim.subnet_manager")
 

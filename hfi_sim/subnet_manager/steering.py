@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.routing import LinearTable, Routes, SwitchGraph
 

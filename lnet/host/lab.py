@@ -16,8 +16,8 @@ from typing import Any, Final, Literal, Self, TypeVar
 from aiohttp import web
 from pydantic import Field
 
-from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.errors import InputError
+from hfi_sim.base.text import nearest
 from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Nid

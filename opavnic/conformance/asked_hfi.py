@@ -11,8 +11,14 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from hfi_sim.base.clock import ManualClock
-from hfi_sim.base.port_state import CapabilityMask3, PortState
-from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT, Lid
+from hfi_sim.base.types import (
+    LID_PERMISSIVE,
+    PKEY_FULL_MANAGEMENT,
+    SC_MANAGEMENT,
+    CapabilityMask3,
+    Lid,
+    PortState,
+)
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.mad.agents import MadRequest

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PortState
 from hfi_sim.management.sma.hfi_port import SM_START
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.l4 import L4

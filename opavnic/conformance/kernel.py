@@ -16,8 +16,7 @@ from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.wire.mad.header import TID, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import TID, Mad, Method
 from opavnic.conformance.mad_probes import ANSWERED_IN_FULL, MadProbe, mad_probes
 from opavnic.conformance.result import CaseDifference, Result
 from opavnic.conformance.target import run_vema_target

@@ -23,10 +23,20 @@ from hfi_sim.wire.mad.pma_attributes import (
     ErrorInfoRequest,
     PortCountersRequest,
 )
-from hfi_sim.wire.sma.congestion import CongestionInfo, HfiCongestionControl, HfiCongestionSetting
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
-from hfi_sim.wire.sma.tables import BufferControl, LedInfo, PartitionTable, ScToSl, ScToVl, SlToSc, VlArb
+from hfi_sim.wire.sma.tables import (
+    BufferControl,
+    CongestionInfo,
+    HfiCongestionControl,
+    HfiCongestionSetting,
+    LedInfo,
+    PartitionTable,
+    ScToSl,
+    ScToVl,
+    SlToSc,
+    VlArb,
+)
 from opavnic.conformance.asked_hfi import SMP_DATA, AskedHfi, SimulatedHfi
 from opavnic.conformance.mad_sessions import ARM, Exchange, MadSession
 from opavnic.conformance.result import CaseDifference, Result, read_cases

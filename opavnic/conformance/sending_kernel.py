@@ -10,8 +10,7 @@ from typing import Final
 
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L4_BYTE
-from hfi_sim.wire.mad.header import Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, Method
 from opavnic.conformance.encap_kernel import run_encap_kernel
 from opavnic.conformance.hfi1_kernel import Hfi1, activate, hfi1
 from opavnic.conformance.kernel import LiveKernel, live_kernel

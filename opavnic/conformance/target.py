@@ -28,13 +28,13 @@ from hfi_sim.wire.mad.header import (
     MAD_SIZE,
     METHOD_OFFSET,
     OUI_OFFSET,
+    Mad,
     MadClass,
     MadHeader,
     Method,
     RmppHeader,
     method_of,
 )
-from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.rmpp import RmppFlag
 from opavnic.base.errors import VectorFileError
 from opavnic.conformance.result import CaseDifference, Json, Result, read_cases

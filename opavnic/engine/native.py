@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.random_stream import RandomStream
-from hfi_sim.engine.api import Engine
+from hfi_sim.engine.api import Engine, PortError
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
@@ -20,7 +20,6 @@ from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule, Tally
 from hfi_sim.engine.link.vl_counters import Uncounted, VlCounters, vl_counters
 from hfi_sim.engine.link.wire_counters import WireCounters
-from hfi_sim.engine.port_errors import PortError
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from opavnic.base.errors import DatapathUnavailableError

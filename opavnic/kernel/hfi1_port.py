@@ -16,8 +16,7 @@ from typing import ClassVar, Final
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import WireError
-from hfi_sim.base.port_state import PortEvent, PortState
-from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.base.types import SC_MANAGEMENT, PortEvent, PortState
 from hfi_sim.management.sma.answers import answer
 from hfi_sim.management.sma.facts import node_of, port_num_of
 from hfi_sim.management.sma.node import AttributeRequest, SmaNode

@@ -16,7 +16,6 @@ from typing import Final
 from hfi_sim.base.clock import Clock, TimerHandle
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import PortState
 from hfi_sim.base.types import (
     LID_PERMISSIVE,
     PKEY_FULL_MANAGEMENT,
@@ -24,6 +23,7 @@ from hfi_sim.base.types import (
     PKEY_LIMITED_MANAGEMENT,
     SC_MANAGEMENT,
     Pkey,
+    PortState,
 )
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, NamedTuple
 
 from hfi_sim.base.counters import Drop, PacketCounters
-from hfi_sim.base.port_state import CapabilityMask3, PortEvent
+from hfi_sim.base.types import CapabilityMask3, PortEvent
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort

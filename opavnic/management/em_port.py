@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.base.port_state import CapabilityMask3
-from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, CapabilityMask3
 from hfi_sim.management.sa.picture import SaPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SmNotice, SubnetManager

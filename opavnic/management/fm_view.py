@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import PKEY_FULL_MEMBER
+from hfi_sim.base.types import PKEY_FULL_MEMBER, PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.sma.facts import Port, port_guid_of, port_num_of
 from hfi_sim.nodes.hfi import HfiPort

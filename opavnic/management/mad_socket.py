@@ -23,8 +23,7 @@ from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.base.types import LID_MAX
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.stack import MadStack
-from hfi_sim.wire.mad.header import MAD_SIZE, awaits_response
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import MAD_SIZE, Mad, awaits_response
 from opavnic.management.mad_frames import WHERE, MadMessage, MessageReader, Outcome
 
 log = logging.getLogger("opavnic.management.mad_socket")

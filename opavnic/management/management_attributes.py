@@ -15,18 +15,15 @@ from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa import records
 from hfi_sim.wire.sa.by_attribute import RECORDS, RECORDS_IB
-from hfi_sim.wire.sma.congestion import (
-    CongestionInfo,
-    HfiCongestionControl,
-    HfiCongestionSetting,
-    SwitchCongestionSetting,
-)
 from hfi_sim.wire.sma.node import IbNodeInfo, NodeDescription, NodeInfo, SwitchInfo
 from hfi_sim.wire.sma.notice import SubnetNotice
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
 from hfi_sim.wire.sma.tables import (
     BUFFER_CONTROL_BLOCK,
     BufferControl,
+    CongestionInfo,
+    HfiCongestionControl,
+    HfiCongestionSetting,
     LedInfo,
     LinearBlock,
     MulticastBlock,
@@ -37,6 +34,7 @@ from hfi_sim.wire.sma.tables import (
     ScToVl,
     SlToSc,
     SmInfo,
+    SwitchCongestionSetting,
     VlArb,
 )
 

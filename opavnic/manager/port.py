@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.base.port_state import PortEvent, PortState
-from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PortEvent, PortState
 from opavnic.manager.port_files import PortReading
 from opavnic.manager.transport import PortView, UmadTransport
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.errors import InputError
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
+from hfi_sim.base.text import hint
+from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, PortState
 from opavnic.base.errors import OpavnicError
 
 SYSFS: Final = Path("/sys/class")

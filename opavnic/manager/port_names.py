@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.text import hint
 from hfi_sim.management.sa.picture import SaPort
 from vema.em.desired.desired import EmConfig
 from vema.em.desired.ranges import ALL

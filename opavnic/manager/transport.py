@@ -18,12 +18,12 @@ from hfi_sim.management.umad.abi import HEADER_SIZE, Registration, UmadError, Um
 from hfi_sim.wire.mad.header import (
     RESPONSE_BIT,
     TID,
+    Mad,
     MadClass,
     MadHeader,
     Method,
     mad_size,
 )
-from hfi_sim.wire.mad.message import Mad
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI
 from vema.em.desired.election import ELECTION_CLASS, ELECTION_OUI
 

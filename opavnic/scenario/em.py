@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import mac_text, parse_mac
 from hfi_sim.wire.mad.header import Method
 from opavnic.scenario.base import ScenarioError

@@ -14,7 +14,7 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.scenario.base import LoopClock, ScenarioError

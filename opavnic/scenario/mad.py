@@ -8,7 +8,7 @@ from dataclasses import fields as fields_of
 from dataclasses import replace
 from typing import Any, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from opavnic.scenario.base import ScenarioError
 from opavnic.scenario.em import DEFAULT_PKEY
 from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic

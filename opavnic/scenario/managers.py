@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any, Final
 
-from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import CapabilityMask3, PortState
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.scenario.base import ScenarioError

@@ -13,8 +13,7 @@ from typing import Any, Final, Literal, Self
 
 from hfi_sim.base.clock import Clock, ManualClock
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.base.port_state import CapabilityMask3
-from hfi_sim.base.types import ETH_MTU_MAX
+from hfi_sim.base.types import ETH_MTU_MAX, CapabilityMask3
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.link.config import PLAIN_LINK
 from hfi_sim.engine.link.two_way import LinkOptions, TwoWay

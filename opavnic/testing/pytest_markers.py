@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError, QuantityError
 from hfi_sim.base.quantities import parse_time
+from hfi_sim.base.text import unknown_name
 from opavnic.base.errors import OpavnicError
 from opavnic.testing.pytest_items import FabricOrder
 

@@ -16,8 +16,7 @@ from functools import partial
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.base.port_state import CapabilityMask3, PortEvent
-from hfi_sim.base.types import LID_MAX
+from hfi_sim.base.types import LID_MAX, CapabilityMask3, PortEvent
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.l4 import L4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.topology import Cable
 from hfi_sim.fabric.topology.model import End, end_text
 from hfi_sim.nodes.cable import Link, LinkPort

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.driver import DriverFactory, EngineDriver

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hfi_sim.base.types import MacAddr
-from hfi_sim.wire.mad.header import MadHeader, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadHeader, Method
 from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 from vema.attributes.attr_id import AttrId
 from vema.attributes.class_port_info import ClassPortInfo

@@ -7,7 +7,7 @@ from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import PortEvent
+from hfi_sim.base.types import PortEvent
 from hfi_sim.management.sa.session import SaSession
 from hfi_sim.management.umad.abi import ID, REGISTER_AGENT2, UmadError
 from hfi_sim.management.umad.service import UmadService

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hfi_sim.base.port_state import PortEvent
+from hfi_sim.base.types import PortEvent
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.management.sa.session import SaSession

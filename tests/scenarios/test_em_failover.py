@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.types import CapabilityMask3
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms, us
 from scenarios.test_changes import stream

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from hfi_sim.base.port_state import PortEvent
+from hfi_sim.base.types import PortEvent
 from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Net, Nid
 from lnet.host.rig import LnetRig, RigHost

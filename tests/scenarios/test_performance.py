@@ -9,8 +9,8 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import PortState
 from hfi_sim.base.quantities import SizeOrTime
+from hfi_sim.base.types import PortState
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric

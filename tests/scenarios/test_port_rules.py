@@ -9,8 +9,7 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT
+from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, SC_MANAGEMENT, PortState
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0

@@ -11,7 +11,7 @@ from typing import Any
 
 import hfi_sim.base.types as lids
 from hfi_sim import subnet_manager
-from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import CapabilityMask3, PortState
 from hfi_sim.engine.link import config
 from hfi_sim.management.mad import stack
 from hfi_sim.management.umad import abi as umad_abi

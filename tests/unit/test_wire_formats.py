@@ -28,7 +28,6 @@ from hfi_sim.wire import captures
 from hfi_sim.wire.field import BITS_PER_BYTE
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.l4 import EthernetL4, FmHeader
-from hfi_sim.wire.lrh9b import Bth, Deth, Lrh9B
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad import pma_attributes, pma_ib_attributes, smp_header
 from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
@@ -40,10 +39,11 @@ from hfi_sim.wire.mad.pma_attributes import (
     PortStatusRequest,
 )
 from hfi_sim.wire.packet import Trailer
+from hfi_sim.wire.packet_9b import Bth, Deth, Lrh9B
 from hfi_sim.wire.reliable_header import RcHeader, RcOpcode
 from hfi_sim.wire.sa import records, records_ib, records_tables
 from hfi_sim.wire.sa.message import SaHeader
-from hfi_sim.wire.sma import congestion, node, port_info, tables
+from hfi_sim.wire.sma import node, port_info, tables
 from hfi_sim.wire.sma import notice as sm_notice
 from lnet.wire import layouts
 from opavnic.cluster.protocol import frames
@@ -76,7 +76,7 @@ HEADERS: list[type[WireHeader]] = [
     ClassPortInfo, VeswPortInfo, Notice, MacEntry,
     PortStatusRequest, ClearPortStatus, PortCountersRequest, ErrorInfoRequest, ErrorInfoPort,
     LbHeaderV1, LbHeaderV2, LbHeaderV3, SegmentHeader, ReHeader, SyncHeader,
-    *declared_in(smp_header, congestion, node, sm_notice, port_info, tables),
+    *declared_in(smp_header, node, sm_notice, port_info, tables),
     SaHeader, *declared_in(records, records_ib, records_tables),
 ]  # fmt: skip
 LAYOUTS: list[Header] = [

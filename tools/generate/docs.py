@@ -11,7 +11,6 @@ from typing import Final
 from hfi_sim.wire.field import Code, Place
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh9b import Bth, Deth, Lnh, Lrh9B
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.pma_attributes import (
@@ -23,6 +22,7 @@ from hfi_sim.wire.mad.pma_attributes import (
     PortStatusRequest,
 )
 from hfi_sim.wire.packet import Trailer
+from hfi_sim.wire.packet_9b import Bth, Deth, Lnh, Lrh9B
 from hfi_sim.wire.reliable_header import RcHeader
 from hfi_sim.wire.sa.message import SaHeader
 from hfi_sim.wire.sa.record import SaRecord

@@ -18,8 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import Lid
+from hfi_sim.base.types import Lid, PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tun import close_descriptors, open_tap

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from hfi_sim.wire.mad.header import Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, Method
 from opavnic_bench.base.bed import PKEY, make_world
 from opavnic_bench.base.turns import Progress, repeat, silent, take_turns
 from vema.attributes.attr_id import AttrId

@@ -1,4 +1,4 @@
-"""A ring that keeps copies of packets, up to a number of bytes of each, until a reader takes them.
+"""Shows packets of a direction to observers, as an output or copied into a ring, which keeps them until they are read.
 
 A slow reader never slows a link down: when the ring is full, packets are missed and counted. The reader gets
 enhanced packet blocks of a pcapng file, one for each packet, with a drop's reason as its comment.
@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from hfi_sim.base.counters import Drop
+from hfi_sim.engine.events.outputs import DirectionId, Observed, Output
+from hfi_sim.engine.events.queue import Layer, Space
 from hfi_sim.engine.link.rule import Match
 from hfi_sim.wire.captures import enhanced_packet, erf_9b
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
@@ -130,3 +132,46 @@ class PythonRing(CaptureRing):
     @property
     def is_complete(self) -> bool:
         return self._kept == self._config.limit
+
+
+class Observer:
+    """Shows passing packets; a packet dropped earlier is shown by the direction, which knows the reason."""
+
+    def __init__(self, direction: DirectionId, outputs: deque[Output]) -> None:
+        """Start without observers."""
+        self.reports = False
+        """Whether packets are reported as outputs."""
+        self._taps: tuple[tuple[PythonRing, int], ...] = ()
+        """Rings that get copies, with the number of this direction's interface in each."""
+        self._direction = direction
+        self._outputs = outputs
+        self._next: Layer
+
+    def before(self, following: Layer) -> None:
+        """Set the following layer."""
+        self._next = following
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there are no observers."""
+        return not self.reports and not self._taps
+
+    def attach(self, ring: PythonRing, interface: int) -> None:
+        """Start copying packets into a ring."""
+        self._taps += ((ring, interface),)
+
+    def detach(self, ring: PythonRing) -> None:
+        """Stop copying into a ring; harmless if it is not attached."""
+        self._taps = tuple(tap for tap in self._taps if tap[0] is not ring)
+
+    def enter(self, now: int, packet: bytes, hops: int, delay_ns: int, space: Space | None) -> None:
+        """Show a packet and pass it on."""
+        self.show(now, packet, None)
+        self._next.enter(now, packet, hops, delay_ns, space)
+
+    def show(self, now: int, packet: bytes, drop: Drop | None) -> None:
+        """Show a packet. Args: drop: why it was dropped here, if it was."""
+        if self.reports:
+            self._outputs.append(Observed(now, self._direction, packet, drop))
+        for ring, interface in self._taps:
+            ring.push(now, interface, packet, drop)

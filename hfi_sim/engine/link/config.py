@@ -8,7 +8,6 @@ from types import NoneType
 from typing import Annotated, Any, Final
 
 from hfi_sim.base.clock import NS_PER_S
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, QuantityError
 from hfi_sim.base.options import (
     NANOSECONDS,
@@ -22,6 +21,7 @@ from hfi_sim.base.options import (
     options_of,
 )
 from hfi_sim.base.quantities import SizeOrTime
+from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.link.arbiter import Arbiter
 from hfi_sim.wire.packet import MAX_PACKET

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.engine.events.state import EngineState, Space
+from hfi_sim.engine.events.queue import EngineState, Space
 from hfi_sim.engine.link.config import Egress, FlowControl, Rooms, arbiter_of
 from hfi_sim.engine.link.wire import Wire
 from hfi_sim.wire.lrh16b import sc_of, with_fecn

@@ -10,8 +10,8 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.events.outputs import DirectionId
-from hfi_sim.engine.events.state import EngineState, Layer, Space
-from hfi_sim.engine.link.capture import PythonRing
+from hfi_sim.engine.events.queue import EngineState, Layer, Space
+from hfi_sim.engine.link.capture import Observer, PythonRing
 from hfi_sim.engine.link.config import (
     INSTANT_BPS,
     MAX_VLS,
@@ -22,11 +22,9 @@ from hfi_sim.engine.link.config import (
 )
 from hfi_sim.engine.link.credits import Lanes, LanesStatus
 from hfi_sim.engine.link.faults import FaultLayer
-from hfi_sim.engine.link.observe import Observer
-from hfi_sim.engine.link.queue import Queue
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
-from hfi_sim.engine.link.wire import Visibility, Wire
+from hfi_sim.engine.link.wire import Queue, Visibility, Wire
 from hfi_sim.engine.link.wire_counters import WireCounters, WireTally
 from hfi_sim.wire.lrh16b import sc_of
 

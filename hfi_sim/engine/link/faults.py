@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.events.outputs import RuleSpent
-from hfi_sim.engine.events.state import EngineState, Layer, Space
+from hfi_sim.engine.events.queue import EngineState, Layer, Space
 from hfi_sim.engine.link.rule import FaultKind, FaultRule
 from hfi_sim.wire.icrc import TRAILER_SIZE
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Final, Self
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError, QuantityError
 from hfi_sim.base.options import HEX, NANOSECONDS, WHOLE, Option, Quantity, options_of, short
 from hfi_sim.base.quantities import parse_whole
+from hfi_sim.base.text import unknown_name
 from hfi_sim.wire.field import Place
 from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, is_9b, l4_of, sc_of, slid_of

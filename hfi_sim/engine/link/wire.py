@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Final
 
 from hfi_sim.base.clock import FOREVER, NS_PER_S
+from hfi_sim.base.counters import Drop
 from hfi_sim.base.random_stream import CHANCE_BITS, RandomStream
-from hfi_sim.engine.events.queue import EventQueue
-from hfi_sim.engine.events.state import Space
+from hfi_sim.engine.events.queue import EventQueue, Space
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import L4_BYTE
@@ -172,3 +172,18 @@ class Wire:
         self._on_wire.clear()
         self.free_at = self._last_arrival = self._remainder = 0
         return packets
+
+
+class Queue:
+    """Limits what may wait for the wire. Waiting packets are kept by the wire, as their times are known on entry."""
+
+    def __init__(self, wire: Wire, limit: int) -> None:
+        """Make an empty queue. Args: limit: bytes that may wait, including the rest of the packet being sent."""
+        self._wire = wire
+        self.limit = limit
+
+    def refusal(self, now: int, size: int, _space: Space | None) -> Drop | None:
+        """Return why a packet cannot enter now, or None. An idle wire accepts any packet."""
+        if self._wire.free_at <= now or self._wire.has_left_but(now, self.limit - size):
+            return None
+        return Drop.LINK_OVERFLOW

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.rule import FaultKind, FaultTarget
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from hfi_sim.base.clock import TimerHandle
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError
 from hfi_sim.base.options import options_of
 from hfi_sim.base.random_stream import threshold
+from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, FaultRule, FaultTarget, PacketOptions, Tally
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.kinds import OwnKind

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError, QuantityError
 from hfi_sim.base.options import Option, options_of
 from hfi_sim.base.quantities import parse_share
+from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.rule import Match
 from hfi_sim.fabric.faults.kinds import kind_named
 from hfi_sim.fabric.faults.spec import FAULT_OPTIONS, FaultSpec

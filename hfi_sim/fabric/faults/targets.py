@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FaultError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import Link, LinkDirection, LinkPort
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, TopologyError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.config import LINK_OPTIONS
 from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology.model import Node, NodeKind, Topology

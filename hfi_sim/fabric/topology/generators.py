@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, cast
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.topology.model import End, Node, Topology
 
 _SWITCH_PORTS: Final = 48

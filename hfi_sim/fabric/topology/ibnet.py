@@ -16,20 +16,21 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from hfi_sim.base.clock import to_ns, to_seconds
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.link.two_way import TwoWay
-from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, End, Node, NodeKind, Topology
-from hfi_sim.fabric.topology.node_names import (
+from hfi_sim.fabric.topology.foreign_names import (
     Described,
     host_in,
     name_nodes,
+    shown,
     unnamed,
+    why_unreadable,
     without_rates,
     without_shared,
 )
-from hfi_sim.fabric.topology.other_forms import shown, why_unreadable
+from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, End, Node, NodeKind, Topology
 
 LANE_BPS: Final = {
     "SDR": 2.5e9,

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.quantities import rate_text
+from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import LID_MULTICAST_FIRST, Guid
 from hfi_sim.engine.link.config import PLAIN_LINK
 from hfi_sim.engine.link.two_way import LinkOptions, TwoWay

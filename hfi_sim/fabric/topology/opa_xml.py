@@ -17,8 +17,7 @@ from xml.etree import ElementTree
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.link_modes import LANE_BPS, LANES_OF
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
-from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, MAX_SWITCH_PORTS, Topology
-from hfi_sim.fabric.topology.node_names import (
+from hfi_sim.fabric.topology.foreign_names import (
     Described,
     host_in,
     name_nodes,
@@ -26,6 +25,7 @@ from hfi_sim.fabric.topology.node_names import (
     without_rates,
     without_shared,
 )
+from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, MAX_SWITCH_PORTS, Topology
 
 _EDGE_PORTS: Final = 48
 """Ports of a switch where its file does not say how many: those of an edge switch, and of a director's parts."""

@@ -17,7 +17,7 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
 from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
 from hfi_sim.management.mad.transfers import Arrivals, Departures, MessageKey, key_of
-from hfi_sim.nodes.port_settings import SERVICE_LEVELS
+from hfi_sim.nodes.end_port import SERVICE_LEVELS
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, is_9b, pkey_of, sc_of, slid_of
 from hfi_sim.wire.mad.fm_packet import build_answer_packet, parse_mad_packet
@@ -26,13 +26,13 @@ from hfi_sim.wire.mad.header import (
     MAD_SIZE_IB,
     RESPONSE_BIT,
     SMP_CLASSES,
+    Mad,
     MadClass,
     MadHeader,
     MadStatus,
     Method,
     mad_size,
 )
-from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.rmpp import (
     RMPP_END,
     Rmpp,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hfi_sim.base.errors import FabricError
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad
 
 Done = Callable[[Mad | None], None]
 """Called once: with the response, or with None when the last retry has timed out."""

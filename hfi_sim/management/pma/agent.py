@@ -1,6 +1,6 @@
 """The performance management agent of one HFI port, or of all ports of one switch: MADs in, MADs out. Sans-IO.
 
-That of an HFI answers InfiniBand's form, too (`ib_form`), of the same registers; sysfs reads them here.
+That of an HFI answers InfiniBand's form, too (`answer_in_ib_form`), of the same registers; sysfs reads them here.
 
 Every Get and Set gets a response; what is wrong with it is its status. Counters of a fabric are never reset, so
 clearing notes what a counter was, and that is taken off from then on.
@@ -16,10 +16,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.engine.port_errors import PortError
+from hfi_sim.engine.api import PortError
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.pma import ib_form
-from hfi_sim.management.pma.ports import CountedPort, Counts
+from hfi_sim.management.pma.ports import CountedPort, Counts, answer_in_ib_form
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.lrh16b import SIZE, Lrh16B
 from hfi_sim.wire.mad.attributes import PmAttrId
@@ -28,12 +27,12 @@ from hfi_sim.wire.mad.header import (
     BASE_VERSION_OPA,
     MAD_SIZE,
     RESPONSE_BIT,
+    Mad,
     MadHeader,
     MadStatus,
     Method,
     mad_size,
 )
-from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.pma_attributes import (
     BAD_DLID_RANGE,
     BAD_SC2SC,
@@ -125,7 +124,7 @@ class PerformanceAgent:
         asked = request.mad[MadHeader.SIZE : size]
         if header.base_version == BASE_VERSION_IB and self._is_hfi:
             port = self._default_port
-            status, data = ib_form.answer(
+            status, data = answer_in_ib_form(
                 header, asked.ljust(size - MadHeader.SIZE, b"\0"), port, lambda: self.counts(port)
             )
             return Mad(replace(header, method=Method.GET_RESP, status=status), data).build()

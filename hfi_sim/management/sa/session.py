@@ -17,14 +17,12 @@ from typing import Final, Protocol
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.errors import FabricError, WireError
-from hfi_sim.base.port_state import PortEvent, PortState
-from hfi_sim.base.types import LID_NONE
+from hfi_sim.base.types import LID_NONE, PortEvent, PortState
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.management.mad.transactions import Done
 from hfi_sim.management.sa.client import SaClient, SaOrder
 from hfi_sim.management.sa.picture import FabricPicture
-from hfi_sim.wire.mad.header import MadClass, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadClass, Method
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import DATA_AT
 from hfi_sim.wire.sa.records import InformInfo

@@ -8,7 +8,8 @@ architecture, 14.2.4.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -19,10 +20,9 @@ from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.management.sma.answers import answer
 from hfi_sim.management.sma.facts import capabilities_of, node_info_of
 from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode, UnansweredError
-from hfi_sim.management.sma.traps import TrapQueue
 from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest, SubnetInterface
+from hfi_sim.nodes.end_port import PortSettings
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.port_settings import PortSettings
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.mad.attributes import SubnetAttrId
@@ -40,6 +40,72 @@ from hfi_sim.wire.sma.notice import (
     SubnetNotice,
     TrapNumber,
 )
+
+REPEATS: Final = 5
+"""Times that a trap is repeated if it is not repressed."""
+MAX_WAITING: Final = 100
+"""Traps of one notice type that wait at once; a further one is not sent.
+
+Source: check_and_add_trap of hfi1 mad.c and RVT_MAX_TRAP_LEN of rdma_vt.h, in Linux.
+"""
+SHORTEST_WAIT_S: Final = 0.1
+
+
+@dataclass(slots=True)
+class _Trap:
+    kind: int
+    mad: bytes
+    wait_s: float
+    due: float
+    repeated: int = 0
+
+
+class TrapQueue:
+    """The traps of one port."""
+
+    def __init__(self) -> None:
+        self._traps: dict[int, _Trap] = {}
+        self._due: deque[bytes] = deque()
+
+    def add(self, now: float, tid: int, kind: int, mad: bytes, wait_s: float) -> bool:
+        """Take a trap to send; return whether it will be. Args: kind: notice type; wait_s: until it is repeated."""
+        waiting = [trap for trap in self._traps.values() if trap.kind == kind]
+        if len(waiting) >= MAX_WAITING or any(trap.mad[24:] == mad[24:] for trap in waiting):
+            return False
+        wait_s = max(wait_s, SHORTEST_WAIT_S)
+        self._traps[tid] = _Trap(kind, mad, wait_s, now + wait_s)
+        self._due.append(mad)
+        return True
+
+    def repress(self, tid: int) -> bool:
+        """Forget a trap that a manager has acknowledged; return whether it was there."""
+        return self._traps.pop(tid, None) is not None
+
+    def clear(self) -> None:
+        """Forget all traps: no manager awaits them any more."""
+        self._traps.clear()
+        self._due.clear()
+
+    def next_deadline(self) -> float | None:
+        """Return when `expire` is due next, or None."""
+        return min((trap.due for trap in self._traps.values()), default=None)
+
+    def expire(self, now: float) -> None:
+        """Repeat what has waited long enough, or give it up."""
+        for tid, trap in list(self._traps.items()):
+            if trap.due > now:
+                continue
+            if trap.repeated >= REPEATS:
+                del self._traps[tid]
+                continue
+            trap.repeated += 1
+            trap.due = now + trap.wait_s
+            self._due.append(trap.mad)
+
+    def next(self) -> bytes | None:
+        """Return the next trap to send, or None."""
+        return self._due.popleft() if self._due else None
+
 
 log = logging.getLogger("hfi_sim.management.sma")
 

@@ -18,13 +18,14 @@ from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest,
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
-from hfi_sim.wire.sma.congestion import (
+from hfi_sim.wire.sma.tables import (
+    CABLE_INFO_SIZE,
     CCT_BLOCK,
     CongestionInfo,
     HfiCongestionSetting,
+    LedInfo,
     SwitchCongestionSetting,
 )
-from hfi_sim.wire.sma.tables import CABLE_INFO_SIZE, LedInfo
 
 _LED_ON: Final = 1 << 31
 _CONTROL_BLOCKS: Final = 31

@@ -19,8 +19,7 @@ from hfi_sim.base.link_modes import (
     ability,
     planned_mode,
 )
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import Guid
+from hfi_sim.base.types import Guid, PortState
 from hfi_sim.nodes.hfi import Hfi, HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId

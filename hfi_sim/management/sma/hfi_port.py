@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from hfi_sim.base.port_state import PortEvent, PortState
-from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid
+from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid, PortEvent, PortState
 from hfi_sim.engine.link.config import MAX_MTU
 from hfi_sim.management.sma.facts import HFI_VLS, ability_of, pkey_drops_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.lanes import arbitrate

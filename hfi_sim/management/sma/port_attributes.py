@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid
+from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid, PortState
 from hfi_sim.engine.link.config import MAX_MTU
 from hfi_sim.management.sma import hfi_port
 from hfi_sim.management.sma.facts import Port, pkey_drops_of, port_info_of, port_state_info_of

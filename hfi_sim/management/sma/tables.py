@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT
+from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT, PortState
 from hfi_sim.engine.link.config import MAX_VLS, SERVICE_CHANNELS, vls_without_table
 from hfi_sim.management.sma.facts import Port, partition_cap_of
 from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
+from hfi_sim.nodes.end_port import ONE_TO_ONE
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.port_settings import ONE_TO_ONE
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus

@@ -20,27 +20,25 @@ from hfi_sim.nodes.switch import Switch
 from hfi_sim.subnet_manager.administration import node_records as nodes
 from hfi_sim.subnet_manager.administration import paths
 from hfi_sim.subnet_manager.administration.membership import Membership
-from hfi_sim.subnet_manager.administration.question import Answer, SaRefusedError, SaRequest, gid_of
 from hfi_sim.subnet_manager.administration.readers import READERS
-from hfi_sim.subnet_manager.administration.scope import scope_of
+from hfi_sim.subnet_manager.administration.scope import Answer, SaRefusedError, SaRequest, gid_of, scope_of
 from hfi_sim.subnet_manager.administration.services import Services
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription, Subscriptions
+from hfi_sim.subnet_manager.groups import SweepView
 from hfi_sim.subnet_manager.manager import SubnetManager
-from hfi_sim.subnet_manager.view import SweepView
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     BASE_VERSION_OPA,
     RESPONSE_BIT,
+    Mad,
     MadClass,
     MadHeader,
     MadStatus,
     Method,
     RmppHeader,
 )
-from hfi_sim.wire.mad.message import Mad
 from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
-from hfi_sim.wire.sa.codes import rate_code
-from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, stride, table_header
+from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, rate_code, stride, table_header
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import McMemberRecord, SaClassPortInfo, SmInfoRecord, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbClassPortInfo, IbMcMemberRecord, IbNotice

@@ -17,8 +17,7 @@ from hfi_sim.management.sma.facts import (
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.subnet_manager.administration import node_records
-from hfi_sim.subnet_manager.administration.question import Answer
-from hfi_sim.subnet_manager.administration.scope import Scope, lid_of
+from hfi_sim.subnet_manager.administration.scope import Answer, Scope, lid_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa import records, records_tables

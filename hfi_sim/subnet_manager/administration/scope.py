@@ -1,19 +1,21 @@
-"""What part of the fabric a question is about: records are made of that, and not of all to be thrown away again.
+"""A question to the subnet administration, and what part of the fabric it is about: records are made of that alone.
 
 A tool that asks for the ports of each LID would else have the records of the whole fabric made for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.errors import HfiSimError
+from hfi_sim.base.types import Guid, PortState
 from hfi_sim.management.sma.facts import Port, port_guid_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort0
-from hfi_sim.subnet_manager.view import SweepView
+from hfi_sim.subnet_manager.groups import SweepView
+from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 
 End = HfiPort | SwitchPort0
@@ -93,3 +95,55 @@ def scope_of(view: SweepView, kind: type[SaRecord], data: bytes, mask: int) -> S
         hfi_ports = [port for port in hfi_ports if port.guid == guid]
         switches = [switch for switch in switches if port_guid_of(switch.port0) == guid]
     return Scope(view, hfi_ports, switches, wanted(*_PORT_NUM), wanted("block"))
+
+
+SUBNET_PREFIX: Final = 0xFE80000000000000
+Answer = Iterable[SaRecord]
+
+
+class SaRefusedError(HfiSimError):
+    """A question that gets a status instead of records."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status:#06x}")
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class SaRequest:
+    """A request and its requester."""
+
+    message: SaMessage
+    asker: HfiPort
+    """The port that it came from."""
+    is_full: bool
+    """Whether that is a full member of the management partition: it may speak for other ports."""
+    now: float
+
+    @property
+    def mask(self) -> int:
+        """The component mask."""
+        return self.message.sa.component_mask
+
+    @property
+    def ib(self) -> bool:
+        """Whether records are wanted in InfiniBand's form."""
+        return self.message.header.class_version == IB_VERSION
+
+    def may_speak_for(self, port: HfiPort) -> bool:
+        """Return whether the asker may change what belongs to a port."""
+        return self.is_full or port is self.asker
+
+
+IB_VERSION: Final = 2
+
+
+def gid_of(guid: int) -> bytes:
+    """Return the GID of a port."""
+    return (SUBNET_PREFIX << 64 | guid).to_bytes(16)
+
+
+def guid_of(gid: bytes) -> Guid | None:
+    """Return the GUID that a GID of this subnet names, or None."""
+    number = int.from_bytes(gid)
+    return Guid(number & 0xFFFFFFFFFFFFFFFF) if number >> 64 == SUBNET_PREFIX else None

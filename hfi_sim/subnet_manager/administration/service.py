@@ -16,8 +16,7 @@ from hfi_sim.subnet_manager.administration.subscriptions import Subscription
 from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.subnet_manager.manager import NoticeKind, SmNotice, SubnetManager
 from hfi_sim.wire.mad.attributes import SubnetAttrId
-from hfi_sim.wire.mad.header import RESPONSE_BIT, MadClass, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import RESPONSE_BIT, Mad, MadClass, Method
 
 REPORT_TIMEOUT_S: Final = 1.0
 """Seconds after which an unacknowledged report is repeated."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from hfi_sim.base.link_modes import SPEED_25G, WIDTH_4X
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PortState
 from hfi_sim.wire.field import BYTES, FLAG, HEX, Code, Field
 from hfi_sim.wire.header import WireHeader, declared
 

@@ -17,8 +17,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.quantities import parse_whole
 from hfi_sim.base.types import LID_MAX
 from hfi_sim.fabric.trace import TracedPacket
-from hfi_sim.wire.mad.header import MAD_SIZE, TID, MadHeader, Method, awaits_response, method_of
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import MAD_SIZE, TID, Mad, MadHeader, Method, awaits_response, method_of
 from opavnic.base.files import read_stream
 from opavnic.base.signals import interruptible
 from opavnic.cli.base.common import METAVAR, AsJson, LabOption, lab_client, number

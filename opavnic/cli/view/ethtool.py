@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
 from opavnic.cli.base.output import EXIT_USAGE, fail, print_json, print_table
 

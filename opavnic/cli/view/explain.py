@@ -20,7 +20,7 @@ def explain(
     Example:
       opavnic explain vnic_no_vesw
     """
-    from hfi_sim.base.did_you_mean import nearest
+    from hfi_sim.base.text import nearest
     from opavnic.state.advice import advice
 
     rows = advice()

@@ -188,7 +188,7 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
 
 
 def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, engine: str) -> _Shown:
-    from hfi_sim.base.did_you_mean import unknown_name
+    from hfi_sim.base.text import unknown_name
     from hfi_sim.fabric.fabric import Fabric
     from hfi_sim.fabric.table_paths import paths
     from hfi_sim.subnet_manager import Routing, SubnetManager

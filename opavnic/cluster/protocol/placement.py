@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.model import Cable
 from opavnic.cluster.errors import ClusterError, ClusterInputError

@@ -15,12 +15,10 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from hfi_sim.base.port_state import CapabilityMask3, PortState
-from hfi_sim.base.types import Lid
+from hfi_sim.base.types import CapabilityMask3, Lid, PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.nodes.port_settings import ONE_TO_ONE
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing.table import LinearTable
 from opavnic.cluster.errors import ClusterError

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.topology import NodeKind, Topology
 from hfi_sim.fabric.topology.explicit import hfi_names
 from hfi_sim.fabric.topology.model import end_text, parse_end

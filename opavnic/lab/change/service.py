@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from opavnic.lab.change.edits import EditError
 from opavnic.lab.change.live import LivingLab
 from opavnic.lab.run.lab import Lab

@@ -19,8 +19,8 @@ from pydantic import (
     model_validator,
 )
 
-from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.errors import InputError
+from hfi_sim.base.text import nearest
 from hfi_sim.netdev.base import IpInterface
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.guest_model import is_apart

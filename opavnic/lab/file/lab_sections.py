@@ -11,7 +11,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from hfi_sim.netdev.base import IpInterface
 from opavnic.datapath.selection import EngineWanted
 from opavnic.lab.file.guest_model import GuestKeys

@@ -17,9 +17,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from hfi_sim.base.did_you_mean import MISSPELT, closest, hint
 from hfi_sim.base.kept_numbers import pins_for
-from hfi_sim.base.text import counted
+from hfi_sim.base.text import MISSPELT, closest, counted, hint
 from hfi_sim.base.types import LID_MULTICAST_FIRST
 from hfi_sim.fabric.topology.explicit import hfi_names
 from hfi_sim.netdev.base import IpInterface

@@ -20,8 +20,8 @@ from pydantic import (
     model_validator,
 )
 
-from hfi_sim.base.did_you_mean import nearest, unknown_name
 from hfi_sim.base.errors import FabricError, FaultError, InputError
+from hfi_sim.base.text import nearest, unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
 from hfi_sim.fabric.faults.manager import Faults

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, create_model
 from pydantic_core import to_jsonable_python
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from opavnic.base.errors import PartError
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.lab_sections import Host

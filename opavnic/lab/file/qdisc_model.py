@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
-from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.quantities import parse_size, parse_whole
+from hfi_sim.base.text import nearest
 from hfi_sim.netdev import qdiscs
 from opavnic.lab.file.sections import Delay
 from vema.base.sections import Rate, Section, Size

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, TopologyError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import SHAPES, NodeKind, Topology, generate
 from hfi_sim.fabric.topology.explicit import from_data, host_nodes

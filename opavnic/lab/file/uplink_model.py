@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hfi_sim.base.did_you_mean import hint
+from hfi_sim.base.text import hint
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.file.guest_model import GUESTS_WITH_NAMESPACE
 from opavnic.lab.file.sections import AlsoAccepts, InterfaceName, LabName, check_name

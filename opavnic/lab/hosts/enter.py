@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from hfi_sim.netdev.namespace import CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWUTS, Libc
 from opavnic.base import signals
 from opavnic.devices.kernel.entry import EntryError

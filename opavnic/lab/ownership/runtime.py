@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from hfi_sim.netdev.namespace import Libc
 from opavnic.lab.file.errors import JournalError, LabError, LabRunningError, NoLabError
 from opavnic.lab.ownership.identity import NamespaceId, boot_id

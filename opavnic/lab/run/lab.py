@@ -13,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hfi_sim.base.did_you_mean import nearest
 from hfi_sim.base.errors import HfiSimError
-from hfi_sim.base.text import counted
+from hfi_sim.base.text import counted, nearest
 from hfi_sim.base.types import MacAddr
 from opavnic.base.errors import DatapathUnavailableError
 from opavnic.datapath.selection import DatapathChoice, choose_datapath

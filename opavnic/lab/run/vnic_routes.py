@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError
+from hfi_sim.base.text import unknown_name
 from opavnic.base.state import Json
 from opavnic.lab.file.errors import LabInputError
 from opavnic.lab.file.parts import RunningParts

@@ -9,9 +9,8 @@ from functools import partial
 from statistics import mode
 from typing import TYPE_CHECKING
 
-from hfi_sim.base.port_state import CapabilityMask3
 from hfi_sim.base.precise_loop import timer_resolution_s as resolution_of
-from hfi_sim.base.types import PKEY_DEFAULT
+from hfi_sim.base.types import PKEY_DEFAULT, CapabilityMask3
 from hfi_sim.subnet_manager import Routing
 from hfi_sim.wire.icrc import Icrc
 from opavnic.datapath.selection import choose_workers

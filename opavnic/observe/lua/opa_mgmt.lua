@@ -5,7 +5,7 @@
 
 local mgmt = Proto("opa_mgmt", "OPA management")
 
--- generated: attributes (made by `make generated` from hfi_sim/wire/mad/header.py, hfi_sim/wire/mad/pma_attributes.py, hfi_sim/wire/mad/smp_header.py, hfi_sim/wire/sa/message.py, hfi_sim/wire/sa/records.py, hfi_sim/wire/sa/records_ib.py, hfi_sim/wire/sa/records_tables.py, hfi_sim/wire/sma/congestion.py, hfi_sim/wire/sma/node.py, hfi_sim/wire/sma/notice.py, hfi_sim/wire/sma/port_info.py, hfi_sim/wire/sma/tables.py; do not edit)
+-- generated: attributes (made by `make generated` from hfi_sim/wire/mad/header.py, hfi_sim/wire/mad/pma_attributes.py, hfi_sim/wire/mad/smp_header.py, hfi_sim/wire/sa/message.py, hfi_sim/wire/sa/records.py, hfi_sim/wire/sa/records_ib.py, hfi_sim/wire/sa/records_tables.py, hfi_sim/wire/sma/node.py, hfi_sim/wire/sma/notice.py, hfi_sim/wire/sma/port_info.py, hfi_sim/wire/sma/tables.py; do not edit)
 local attributes = {}
 attributes.smp = {title = "SMP header", size = 8, rows = {
   {"mkey", 0, 8, ProtoField.uint64("opa_mgmt.smp.mkey", "mkey", base.HEX, nil, nil, "management key")},

@@ -22,9 +22,8 @@ from typing import Any, Final
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import HfiSimError, InputError
-from hfi_sim.base.text import visible
+from hfi_sim.base.text import unknown_name, visible
 from opavnic.base.errors import TooManyError
 from opavnic.world.connections import Connections
 from opavnic.world.job_routes import JobRoutes

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.clock import Clock
-from hfi_sim.base.did_you_mean import unknown_name
+from hfi_sim.base.text import unknown_name
 from hfi_sim.management.umad.service import UmadService
 from opavnic.base.socket_peer import foreign_peer
 from opavnic.datapath.native_thread import NativeDatapath

@@ -20,9 +20,9 @@ from types import MappingProxyType
 
 from aiohttp import web
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import FabricError, FaultError, QuantityError
 from hfi_sim.base.quantities import parse_whole
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_text
 from hfi_sim.fabric.faults.change_log import CHANGES_KEPT, ChangeLog

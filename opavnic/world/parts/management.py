@@ -17,12 +17,10 @@ from typing import Any, Final
 from aiohttp import web
 
 from hfi_sim.base.errors import FabricError, WireError
-from hfi_sim.base.port_state import PortEvent, PortState
-from hfi_sim.base.types import LID_NONE
+from hfi_sim.base.types import LID_NONE, PortEvent, PortState
 from hfi_sim.management.sa.client import status_text, table_of
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.wire.mad.header import MadStatus
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadStatus
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.sa.by_attribute import RECORDS
 from hfi_sim.wire.sa.message import SaMessage

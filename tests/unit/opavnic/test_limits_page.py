@@ -8,7 +8,7 @@ import pytest
 
 from hfi_sim.base.quantities import size_text
 from hfi_sim.management.mad import transfers
-from hfi_sim.management.sma import traps
+from hfi_sim.management.sma import agent
 from hfi_sim.management.sma.answers import MAX_MEMBERS
 from hfi_sim.management.umad import agents, file, port
 from hfi_sim.subnet_manager.administration import membership, paths, services, subscriptions
@@ -60,8 +60,8 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "limits.md").read_tex
         f"{subscriptions.MAX_SUBSCRIPTIONS} subscriptions, {subscriptions.MAX_OF_ONE} of one port.",
         f"{subscriptions.MAX_WAITING} notices wait for a subscriber;",
         f"A PathRecord names {paths.MAX_PATHS} paths at most",
-        f"has {traps.MAX_WAITING} traps of one notice type waiting to be heard, "
-        f"and repeats each {traps.REPEATS} times;",
+        f"has {agent.MAX_WAITING} traps of one notice type waiting to be heard, "
+        f"and repeats each {agent.REPEATS} times;",
         f"An Aggregate has {MAX_MEMBERS} attributes at most.",
         f"With a umad device {port.MAX_OUTGOING} MADs of a port's programs wait to be sent;",
         f"counts for {port.MAX_TIMEOUT_S:g} seconds at most.",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad
 from vema.attributes.mac_entries import MacEntries
 from vema.base.errors import AgentError
 from vema.em.core.dialogue import Request, request_for

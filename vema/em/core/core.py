@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad
 from vema.attributes.traps import notice_of
 from vema.base.errors import AgentError
 from vema.base.types import EthLinkStatus, TrapOpcode

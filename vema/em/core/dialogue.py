@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Final
 
-from hfi_sim.wire.mad.header import BASE_VERSION_OPA, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import BASE_VERSION_OPA, Mad, Method
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.counters import GROUP, REASONS, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs

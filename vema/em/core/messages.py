@@ -8,13 +8,13 @@ from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,
     MAD_SIZE,
     OUI_OFFSET,
+    Mad,
     MadClass,
     MadHeader,
     Method,
     RmppHeader,
     VendorHeader,
 )
-from hfi_sim.wire.mad.message import Mad
 from vema.attributes.attr_id import AttrId
 from vema.base.errors import AgentError
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI, MadStatus

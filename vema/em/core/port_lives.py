@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad
 from vema.base.errors import AgentError
 from vema.em.core import dialogue
 from vema.em.core.dialogue import Request

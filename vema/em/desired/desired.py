@@ -19,9 +19,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from hfi_sim.base.did_you_mean import hint
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.quantities import parse_time
+from hfi_sim.base.text import hint
 from hfi_sim.base.types import (
     ETH_MTU_DEFAULT,
     ETH_MTU_MAX,

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from hfi_sim.base.did_you_mean import MISSPELT, closest, hint, like, nearest
+from hfi_sim.base.text import MISSPELT, closest, hint, like, nearest
 from vema.attributes.vesw_port_info import DEF_PORTS
 
 KeyPath = tuple[str | int, ...]

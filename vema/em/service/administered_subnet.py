@@ -19,8 +19,7 @@ from hfi_sim.management.sa.picture import SaPort
 from hfi_sim.management.sa.session import SaClientPort, SaSession
 from hfi_sim.wire.mad.header import MadStatus, Method
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
-from hfi_sim.wire.sa.codes import rate_code
-from hfi_sim.wire.sa.message import SaMessage
+from hfi_sim.wire.sa.message import SaMessage, rate_code
 from hfi_sim.wire.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, mtu_code_for

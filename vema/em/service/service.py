@@ -25,8 +25,7 @@ from hfi_sim.base.errors import HfiSimError, WireError
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.management.mad.transactions import Done
-from hfi_sim.wire.mad.header import MadClass, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadClass, Method
 from vema.base.types import EMA_OUI
 from vema.em.core.core import EmCore
 from vema.em.core.dialogue import Request

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad
 from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from opavnic.base import signals
 from opavnic.lab.file.errors import LabError, PrivilegeError, ProgramError
 from opavnic.lab.hosts.guests.guest import Guest, GuestKind, held

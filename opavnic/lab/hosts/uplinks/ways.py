@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from hfi_sim.base.did_you_mean import nearest
+from hfi_sim.base.text import nearest
 from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.bridging import BRIDGE, BridgeClient
 from hfi_sim.netdev.namespace import run_in_namespace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfi_sim.base.did_you_mean import nearest, unknown_name
+from hfi_sim.base.text import nearest, unknown_name
 
 HOSTS = ["h1", "h2", "login"]
 

@@ -22,7 +22,7 @@ from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology.opa_xml import loads
 from hfi_sim.management.sma.facts import node_info_of, port_info_of
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.wire.sa.codes import RATES, rate_code
+from hfi_sim.wire.sa.message import RATES, rate_code
 
 TABLE = [
     # rate, speed, width, static rate, device id, sysfs

@@ -11,9 +11,9 @@ from engine_twins import Twins, built_engines
 from hfi_sim.base.clock import FOREVER
 from hfi_sim.base.counters import CongestionCounters, Drop, PacketCounters
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import PortState
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream, threshold
+from hfi_sim.base.types import PortState
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import End, HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.events.outputs import (
@@ -32,10 +32,9 @@ from hfi_sim.engine.python import PythonEngine
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire import l4
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.lrh9b import Bth, Deth, Lnh, Lrh9B
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, slid_of
 from hfi_sim.wire.packet import build_packet
-from hfi_sim.wire.packet_9b import carry_9b, short_lid
+from hfi_sim.wire.packet_9b import Bth, Deth, Lnh, Lrh9B, carry_9b, short_lid
 
 ICRC = Icrc()
 PKEY = 0x8001

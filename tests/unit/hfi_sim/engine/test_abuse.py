@@ -6,7 +6,7 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.config import HfiEnd, SwitchEnd
-from hfi_sim.engine.events import state
+from hfi_sim.engine.events import queue
 from hfi_sim.engine.events.outputs import DirectionId, PortId
 from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.link.rule import FaultKind
@@ -182,7 +182,7 @@ def test_packets_that_were_held_back_keep_to_the_queue() -> None:
 
 
 def test_wire_of_an_hour_holds_no_more_than_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "POOL_BYTES", 100_000)
+    monkeypatch.setattr(queue, "POOL_BYTES", 100_000)
     bed = two_hosts(link(rate_bps=100 * GBIT, latency_ns=HOUR), PythonEngine)
     for number in range(1000):
         bed.send(number * 1000, A, packet(1, 2, number, size=1000))
@@ -199,7 +199,7 @@ def test_wire_of_an_hour_holds_no_more_than_the_pool(monkeypatch: pytest.MonkeyP
 def test_copies_on_each_link_of_a_loop_keep_to_the_pool(
     monkeypatch: pytest.MonkeyPatch, flow: FlowControl | None
 ) -> None:
-    monkeypatch.setattr(state, "POOL_BYTES", 50_000)
+    monkeypatch.setattr(queue, "POOL_BYTES", 50_000)
     bed = _ring(12, flow)
     for direction in range(len(bed.directions)):
         bed.engine.set_rules(0, DirectionId(direction), [rule(FaultKind.DUPLICATE, copies=3)])

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PortState
 from hfi_sim.engine.config import HfiEnd, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.events.outputs import DirectionId, PortId, SwitchId
 from hfi_sim.engine.link.capture import CaptureConfig

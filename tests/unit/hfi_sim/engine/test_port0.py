@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PortState
 from hfi_sim.engine.config import HfiEnd, SwitchEnd
 from hfi_sim.engine.events.outputs import DirectionId, PortId
 from unit.hfi_sim.engine.hand_made import GBIT, HandMade, link, packet, port_config

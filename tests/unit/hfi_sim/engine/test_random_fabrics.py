@@ -19,9 +19,8 @@ from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.pkeys import PkeyTable
-from hfi_sim.base.port_state import PortState
 from hfi_sim.base.quantities import SizeOrTime
-from hfi_sim.base.types import LID_PERMISSIVE, SC_MANAGEMENT, is_multicast_lid
+from hfi_sim.base.types import LID_PERMISSIVE, SC_MANAGEMENT, PortState, is_multicast_lid
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.events.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId

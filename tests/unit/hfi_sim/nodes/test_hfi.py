@@ -6,8 +6,7 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, NetdevError
-from hfi_sim.base.port_state import PortEvent, PortState
-from hfi_sim.base.types import Lid, is_multicast_lid
+from hfi_sim.base.types import Lid, PortEvent, PortState, is_multicast_lid
 from hfi_sim.wire.lrh16b import dlid_of
 from unit.hfi_sim.fabric_pair import TEST_L4, Pair, make_pair
 

@@ -9,16 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import CapabilityMask3
-from hfi_sim.base.types import LIDS_OF_JOINED_GROUPS, is_multicast_lid
+from hfi_sim.base.types import LIDS_OF_JOINED_GROUPS, CapabilityMask3, is_multicast_lid
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration.question import gid_of
+from hfi_sim.subnet_manager.administration.scope import gid_of
 from hfi_sim.subnet_manager.administration.subscriptions import MAX_OF_ONE
 from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.header import MadClass, MadHeader, MadStatus, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadClass, MadHeader, MadStatus, Method
 from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaMethod, SaStatus
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.sa.message import SaMessage

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import CapabilityMask3, PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.table_paths import paths
 from hfi_sim.fabric.topology import clos, fat_tree

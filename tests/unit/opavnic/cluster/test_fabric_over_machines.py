@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import Lid
+from hfi_sim.base.types import Lid, PortState
 from hfi_sim.netdev.memory import MemoryNetdev
 from opavnic.cluster.errors import AskError, ClusterInputError
 from opavnic.cluster.machines.coordinator import Coordinator

@@ -8,8 +8,7 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import PortState
-from hfi_sim.base.types import LID_PERMISSIVE
+from hfi_sim.base.types import LID_PERMISSIVE, PortState
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.wire.l4 import L4, FmHeader
 from hfi_sim.wire.lrh16b import Lrh16B

@@ -7,15 +7,14 @@ import struct
 import pytest
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import CapabilityMask3
+from hfi_sim.base.types import CapabilityMask3
 from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.wire.l4 import L4, EthernetL4
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
-from hfi_sim.wire.mad.header import MadHeader, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadHeader, Method
 from hfi_sim.wire.packet import build_packet
 from opavnic.kernel.port import BACKLOG, KernelPort
 from opavnic.kernel.wire import REASONS, WireFrame, WireKind, build_frame, parse_frame

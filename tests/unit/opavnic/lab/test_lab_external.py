@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PortState
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.subnet_manager.administration.service import AdministrationService
 from lab_in_memory import lab_in_memory, served

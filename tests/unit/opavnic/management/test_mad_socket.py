@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 from hfi_sim.base.types import MacAddr
 from hfi_sim.fabric.topology.generators import single_switch
 from hfi_sim.netdev.memory import memory_netdev
-from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadClass, MadHeader, Method
 from loop_thread import LoopThread
 from opavnic.cli.manage.mad import app as mad_app
 from opavnic.cli.program.conformance import app

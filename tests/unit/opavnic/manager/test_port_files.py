@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PortState
 from opavnic.manager.port_files import NoPortError, PortChoice, all_ports, find_port, read_port
 
 

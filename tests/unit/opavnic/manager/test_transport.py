@@ -10,8 +10,7 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.umad.abi import HEADER_SIZE, UmadHeader
-from hfi_sim.wire.mad.header import TID, MadClass, MadHeader, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import TID, Mad, MadClass, MadHeader, Method
 from opavnic.manager.transport import AGENTS, PortView, UmadTransport
 from vema.base.types import EMA_OUI
 from vema.em.core.messages import build_request

@@ -9,15 +9,13 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.base.port_state import CapabilityMask3, PortState
-from hfi_sim.base.types import MacAddr
+from hfi_sim.base.types import CapabilityMask3, MacAddr, PortState
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev, memory_netdev
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.wire.mad.header import MadClass, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadClass, Method
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.world import World
 from unit.opavnic.vnic.vnic_bench import netdev_of

@@ -10,7 +10,7 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.errors import FabricError, FaultError
-from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import CapabilityMask3, PortState
 from hfi_sim.fabric.topology import Node, NodeKind, Topology, single_switch
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.lrh16b import Lrh16B

@@ -17,8 +17,7 @@ from typing import Any
 
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
 from hfi_sim.management.mad.transactions import Done
-from hfi_sim.wire.mad.header import Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, Method
 from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 from vema.em.core.groups import Group
 from vema.em.desired.desired import PortFacts, parse_config

@@ -11,7 +11,7 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FaultError
-from hfi_sim.base.port_state import PortEvent, PortState
+from hfi_sim.base.types import PortEvent, PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults, FaultState
 from hfi_sim.fabric.topology import clos

@@ -21,8 +21,7 @@ from hfi_sim.management.mad.transfers import (
     Departures,
     MessageKey,
 )
-from hfi_sim.wire.mad.header import MAD_SIZE, MadHeader, MadStatus
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import MAD_SIZE, Mad, MadHeader, MadStatus
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 

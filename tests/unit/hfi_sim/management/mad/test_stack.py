@@ -11,8 +11,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError, MadTimeoutError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.wire.mad.header import MadHeader
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadHeader
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 OUI = bytes.fromhex("00066a")

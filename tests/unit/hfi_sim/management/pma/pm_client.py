@@ -11,8 +11,7 @@ from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.mad.attributes import PmAttrId
-from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadClass, MadHeader, Method
 from hfi_sim.wire.mad.pma_attributes import (
     COUNTER_BITS,
     DATA_PORT,

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from hfi_sim.management.pma.ib_form import answer
+from hfi_sim.management.pma.ports import answer
 from hfi_sim.wire.mad.attributes import IbPmAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, MadStatus, Method
 from hfi_sim.wire.mad.pma_attributes import COUNTERS

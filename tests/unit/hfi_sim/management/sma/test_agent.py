@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PortState
 from hfi_sim.engine.link.config import Arbitration, Buffers, FlowControl
+from hfi_sim.management.sma.agent import TrapQueue
 from hfi_sim.management.sma.facts import NO_LOCAL_MEDIA, port_state_info_of
 from hfi_sim.management.sma.hfi_port import SM_START
-from hfi_sim.management.sma.traps import TrapQueue
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.attributes import SubnetAttrId as Attr
 from hfi_sim.wire.mad.header import MadStatus, Method

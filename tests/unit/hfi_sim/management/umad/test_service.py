@@ -9,7 +9,7 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.port_state import PortState
+from hfi_sim.base.types import PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.umad.abi import (

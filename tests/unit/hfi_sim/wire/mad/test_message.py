@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hfi_sim.base.errors import WireError
-from hfi_sim.wire.mad.header import MadHeader
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, MadHeader
 
 HEADER = MadHeader(mgmt_class=0x34, method=1, tid=7, attr_id=0x11)
 

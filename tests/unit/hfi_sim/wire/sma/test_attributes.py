@@ -7,7 +7,7 @@ import os
 import pytest
 
 from hfi_sim.wire.header import WireHeader
-from hfi_sim.wire.sma import congestion, node, notice, port_info, tables
+from hfi_sim.wire.sma import node, notice, port_info, tables
 from hfi_sim.wire.sma.port_info import PortInfo
 
 SIZES = {
@@ -28,10 +28,10 @@ SIZES = {
     tables.SmInfo: 26,
     tables.LedInfo: 8,
     tables.BufferControl: 132,
-    congestion.CongestionInfo: 4,
-    congestion.SwitchCongestionSetting: 76,
-    congestion.HfiCongestionSetting: 198,
-    congestion.HfiCongestionControl: 130,
+    tables.CongestionInfo: 4,
+    tables.SwitchCongestionSetting: 76,
+    tables.HfiCongestionSetting: 198,
+    tables.HfiCongestionControl: 130,
     notice.SubnetNotice: 96,
     notice.CapabilityData: 14,
     notice.BadMkeyData: 54,

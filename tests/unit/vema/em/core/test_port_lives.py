@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hfi_sim.wire.mad.header import Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, Method
 from unit.vema.agent.fake_vnic import AgentBench
 from vema.attributes.traps import TrapOpcode, build_trap
 from vema.attributes.vesw_port_info import VeswPortInfo

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hfi_sim.base.types import MacAddr
-from hfi_sim.wire.mad.header import Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, Method
 from unit.vema.agent.fake_vnic import AgentBench, FakeVnic
 from vema.agent.vnic import VnicReport
 from vema.attributes.iface_macs import IfaceMacs

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad
 from unit.vema.em.core.test_state import LinkedBench, facts
 from vema.em.core import dialogue
 from vema.em.core.core import EmCore

@@ -1,1 +1,0 @@
-"""Packets as layers of scapy. Nothing that carries packets imports it."""
