@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.live.lb_options import LbOptions
 from hfi_sim.base.text import nearest
-from opavnic.base.extras import advice, is_installed
+from opavnic.base.packages import advice, is_installed
 from opavnic.world.part import AppRequest, Part, PartRequest, PartWorld
 from vema.em.desired.problems import Problem
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from opavnic.base.log_packages import log_packages
+from opavnic.base.packages import log_packages
 from opavnic.world.part import installed_parts
 
 CODE: Final = '''

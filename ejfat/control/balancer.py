@@ -16,10 +16,9 @@ from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, Unk
 from ejfat.control.chains import Chain
 from ejfat.control.epochs import demands as slot_demands
 from ejfat.control.epochs import programming
-from ejfat.control.epochs.calendar import Claim, apportion, scatter, shares, spread
+from ejfat.control.epochs.calendar import TICKS, Claim, apportion, scatter, shares, spread
 from ejfat.control.epochs.demands import UNASSIGNED, SlotRange
 from ejfat.control.epochs.epochs import EpochManager
-from ejfat.control.epochs.prefixes import TICKS
 from ejfat.control.epochs.programming import Rewrite, TableTarget
 from ejfat.control.epochs.ticks import TickPredictor, TickSample
 from ejfat.control.feedback import Report, reweigh

@@ -18,8 +18,8 @@ from typing import Any
 from ejfat.base.errors import BadRequestError
 from ejfat.control.balancer import Policy, ReservedInstance, Strategy
 from ejfat.control.chains import Chain
+from ejfat.control.epochs.calendar import Prefix
 from ejfat.control.epochs.epochs import Epoch, EpochManager, Retiring
-from ejfat.control.epochs.prefixes import Prefix
 from ejfat.control.epochs.programming import Rewrite, TableTarget
 from ejfat.control.members import Session
 

@@ -17,7 +17,7 @@ from itertools import count
 from typing import BinaryIO
 
 from ejfat.base.errors import BadRequestError, EjfatError
-from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.calendar import TICKS
 from ejfat.events.event import Event, LostEvent, ReassemblyCounters
 from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Reassembler
 from ejfat.events.segmentation import Segmenter

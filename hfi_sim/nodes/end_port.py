@@ -31,7 +31,10 @@ MULTICAST_CAP: Final = 0x2000
 
 
 class PortSettings:
-    """Of one port."""
+    """What a subnet manager has told a port, and nothing but the agent there knows: one place for each.
+
+    What the engine or the port itself holds (LID, state, P_Keys, tables) stands there, and is not repeated here.
+    """
 
     __slots__ = (
         "info",
@@ -77,7 +80,7 @@ class PortSettings:
 
 
 class SwitchSettings:
-    """Of one switch."""
+    """What a subnet manager has told a switch, in the same way."""
 
     __slots__ = ("info",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lnet.cli import globals as _globals
 from lnet.cli import load, nets, peers, questions
-from lnet.cli.not_modelled import LnetctlGroup
+from lnet.cli.command import LnetctlGroup
 from opavnic.cli.base.group import command_group
 
 app = command_group("Configure and inspect LNet on the hosts of a lab.", cls=LnetctlGroup)

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, on_host, run_command
-from lnet.cli.not_modelled import LnetctlGroup
+from lnet.cli.command import Host, LnetctlGroup, on_host, run_command
 from lnet.settings.settings import SETTABLE
 from opavnic.cli.base.common import LabOption
 from opavnic.cli.base.group import command_group

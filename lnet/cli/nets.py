@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, Net, on_host, run_command
-from lnet.cli.not_modelled import LnetctlGroup, note_options
+from lnet.cli.command import Host, LnetctlGroup, Net, note_options, on_host, run_command
 from lnet.settings.networks import split_list
 from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import OptionalValueCommand, command_group

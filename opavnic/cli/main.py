@@ -55,7 +55,7 @@ COMMANDS: Final = {
     "validate": LazyCommand("opavnic.cli.labs.lifecycle:validate", "Check a lab file; needs no privilege."),
     "schema": LazyCommand("opavnic.cli.labs.init:schema", "Print the JSON schema of lab files or EM files."),
     "up": LazyCommand("opavnic.cli.labs.lifecycle:up", "Start a lab, in the background with -d."),
-    "node": LazyCommand("opavnic.cli.labs.node:node", "Join a lab that runs on several machines."),
+    "node": LazyCommand("opavnic.cli.labs.cluster:node", "Join a lab that runs on several machines."),
     "down": LazyCommand("opavnic.cli.labs.lifecycle:down", "End a running lab and remove every trace of it."),
     "prune": LazyCommand("opavnic.cli.labs.lifecycle:prune", "Remove what killed labs left behind."),
     "apply": LazyCommand(
@@ -66,7 +66,7 @@ COMMANDS: Final = {
         "opavnic.cli.labs.change:vesw_app", "Virtual switches of a running lab, and members."
     ),
     "link": LazyCommand("opavnic.cli.labs.change:link_app", "Let links of a running lab come and go."),
-    "job": LazyCommand("opavnic.cli.labs.job:app", "Watch and cancel what takes long in a running lab."),
+    "job": LazyCommand("opavnic.cli.labs.inspect:app", "Watch and cancel what takes long in a running lab."),
     "save": LazyCommand("opavnic.cli.labs.init:save", "Write the state of a running lab as a lab file."),
     "ps": LazyCommand("opavnic.cli.labs.inspect:ps", "List running labs."),
     "labs": LazyCommand("opavnic.cli.labs.inspect:ps", "Same as ps."),
@@ -77,7 +77,7 @@ COMMANDS: Final = {
         "opavnic.cli.view.explain:explain", "Say what a drop or an event means, and what to do."
     ),
     "top": LazyCommand("opavnic.cli.top.command:top", "Show the traffic of a running lab, live."),
-    "web": LazyCommand("opavnic.cli.view.web:web", "Show a running lab in a browser."),
+    "web": LazyCommand("opavnic.cli.view.metrics:web", "Show a running lab in a browser."),
     "metrics": LazyCommand("opavnic.cli.view.metrics:metrics", "Running labs as Prometheus metrics."),
     "logs": LazyCommand("opavnic.cli.labs.inspect:logs", "Show what a lab has logged; -f follows it."),
     "check": LazyCommand("opavnic.cli.labs.check:check", "Check that every host reaches every other one."),
@@ -93,7 +93,7 @@ COMMANDS: Final = {
         "opavnic.cli.packets.capture:capture", "Show the packets on the links, or write them."
     ),
     "decode": LazyCommand("opavnic.cli.packets.decode:decode", "Print a 16B packet field by field."),
-    "draw": LazyCommand("opavnic.cli.packets.draw:draw", "Draw the packets of a capture as a page."),
+    "draw": LazyCommand("opavnic.cli.packets.decode:draw", "Draw the packets of a capture as a page."),
     "em": LazyCommand(
         "opavnic.cli.manage.em:app", "The Ethernet Manager: apply, show, verify; or run it alone."
     ),
@@ -287,7 +287,7 @@ def _explain(error: Exception) -> int:
             return code
         return EXIT_USAGE
     from hfi_sim.base.errors import InputError
-    from opavnic.base.extras import missing_extra
+    from opavnic.base.packages import missing_extra
     from opavnic.lab.file.errors import ConfigError
 
     if isinstance(error, ModuleNotFoundError) and (line := missing_extra(error)):

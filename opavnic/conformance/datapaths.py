@@ -23,9 +23,8 @@ from opavnic.conformance.vector_setup import (
     rx_counters,
     tx_counters,
 )
-from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import load_native, why_not_native
-from opavnic.datapath.snapshot import take_demux, take_vport
+from opavnic.datapath.snapshot import add_vnic, take_demux, take_vport
 from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.demux import VnicDemux

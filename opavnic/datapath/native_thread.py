@@ -24,8 +24,7 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.base import Merging, Netdev
 from hfi_sim.netdev.tun import leave_offloads
-from opavnic.datapath.counter_merge import add_vnic
-from opavnic.datapath.snapshot import DemuxSnapshot, take_demux, take_vport
+from opavnic.datapath.snapshot import DemuxSnapshot, add_vnic, take_demux, take_vport
 from opavnic.datapath.steering import Steering, Time
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.encap import Forwarding

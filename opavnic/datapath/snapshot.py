@@ -1,11 +1,13 @@
-"""Snapshots for native VNICs: how one encapsulates, and how packets for those of a port find them. Sans-IO."""
+"""What native VNICs are given: how one encapsulates, how packets find theirs; and what they have counted. Sans-IO."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from hfi_sim.base.counters import Drop, PacketCounters
 from opavnic.vnic.adapter import Adapter
+from opavnic.vnic.counters import TrafficCounters
 from opavnic.vnic.demux import VnicDemux
 
 if TYPE_CHECKING:
@@ -68,3 +70,34 @@ def take_vport(adapter: Adapter, *, passing: bool | None = None) -> _native.Vpor
         "mtu": adapter.netdev.mtu,
         "oper_up": adapter.is_passing if passing is None else passing,
     }
+
+
+def _add_element(counters: PacketCounters, more: _native.ElementCounts) -> None:
+    """Add to the counters of one element."""
+    if not more["in_packets"] and not more["drops"]:
+        return
+    _add_numbers(counters, more)
+    for reason, packets in more["drops"].items():
+        counters.drop(Drop(reason), packets)
+
+
+def add_vnic(adapter: Adapter, more: _native.VportCounts) -> None:
+    """Add to the counters of one VNIC."""
+    _add_element(adapter.tx, more["tx_balance"])
+    _add_element(adapter.rx, more["rx_balance"])
+    _add_numbers(adapter.counters, more)
+    _add_traffic(adapter.counters.tx, more["tx"])
+    _add_traffic(adapter.counters.rx, more["rx"])
+
+
+def _add_traffic(traffic: TrafficCounters, more: _native.TrafficCounts) -> None:
+    _add_numbers(traffic, more)
+    for index, frames in enumerate(more["sizes"]):
+        traffic.sizes[index] += frames
+
+
+def _add_numbers(counters: object, more: Mapping[str, object]) -> None:
+    """Add each number to the counter of its name: both sides are made from one declaration."""
+    for name, number in more.items():
+        if isinstance(number, int):
+            setattr(counters, name, getattr(counters, name) + number)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hfi_sim.base.clock import Clock, TimerHandle
 from opavnic.base.errors import OpavnicError
-from opavnic.base.log_packages import listening
+from opavnic.base.packages import listening
 
 _KEEP: Final = 500
 

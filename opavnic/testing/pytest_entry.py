@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from opavnic.base.extras import advice, is_installed
+from opavnic.base.packages import advice, is_installed
 
 if is_installed("testing"):
     pytest_plugins = ["opavnic.pytest_plugin"]

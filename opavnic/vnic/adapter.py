@@ -21,8 +21,7 @@ from hfi_sim.base.types import ETH_MTU_MIN, MacAddr, mac_text
 from hfi_sim.netdev.base import Merging, Netdev
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.vnic.address_lists import AddressLists
-from opavnic.vnic.counter_attributes import errors_of, summary_of
-from opavnic.vnic.counters import VnicCounters
+from opavnic.vnic.counters import VnicCounters, errors_of, summary_of
 from opavnic.vnic.demux import VnicDemux
 from opavnic.vnic.encap import Forwarding
 from opavnic.vnic.flow import QUIRK_HASH_SHIFT

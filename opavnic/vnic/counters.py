@@ -1,4 +1,4 @@
-"""The counters of a VNIC, with the driver's rules.
+"""The counters of a VNIC, with the driver's rules, and the attributes by which the Ethernet Manager reads them.
 
 Source: the public driver's hfi1_vnic_update_tx_counters(), hfi1_vnic_update_rx_counters() and
 update_len_counters(); names and order under ethtool: vnic_get_strings().
@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from opavnic.base.state import BYTES, PACKETS, Counter, StateModel, counters_of
 from opavnic.vnic.flow import VLAN_TPIDS
+from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 
 if TYPE_CHECKING:
     from hfi_sim.base.counters import PacketCounters
+
 
 FCS_SIZE: Final = 4
 """Bytes of frame check sequence, which byte counters include."""
@@ -183,3 +185,47 @@ def traffic_of(tx: PacketCounters, rx: PacketCounters, counters: VnicCounters | 
             name: getattr(counters, name, 0) for name in counters_of(VnicTraffic) if name not in frames
         }
     return frames
+
+
+def group_of(traffic: TrafficCounters) -> CounterGroup:
+    """Return the counts of one direction by kind and size."""
+    return CounterGroup(
+        traffic.unicast, traffic.mcastbcast, traffic.untagged, traffic.vlan, tuple(traffic.sizes)
+    )
+
+
+def summary_of(counters: VnicCounters, vport_num: int, vesw_id: int, opa_port_num: int) -> SummaryCounters:
+    """Return attribute 0x0020 of a vport."""
+    return SummaryCounters(
+        vport_num=vport_num,
+        vesw_id=vesw_id,
+        opa_port_num=opa_port_num,
+        tx_errors=counters.tx_errors,
+        rx_errors=counters.rx_errors,
+        tx_packets=counters.tx.packets,
+        rx_packets=counters.rx.packets,
+        tx_bytes=counters.tx.bytes,
+        rx_bytes=counters.rx.bytes,
+        tx_group=group_of(counters.tx),
+        rx_group=group_of(counters.rx),
+    )
+
+
+def errors_of(counters: VnicCounters, vport_num: int, vesw_id: int, opa_port_num: int) -> ErrorCounters:
+    """Return attribute 0x0022 of a vport."""
+    return ErrorCounters(
+        vport_num=vport_num,
+        vesw_id=vesw_id,
+        opa_port_num=opa_port_num,
+        tx_errors=counters.tx_errors,
+        rx_errors=counters.rx_errors,
+        tx_smac_filt=counters.tx_smac_filt,
+        tx_dlid_zero=counters.tx_dlid_zero,
+        tx_logic=counters.tx_fifo_errors + counters.tx_carrier_errors,
+        tx_drop_state=counters.tx_drop_state,
+        rx_bad_veswid=counters.rx_nohandler,
+        rx_runt=counters.rx_runt,
+        rx_oversize=counters.rx_oversize,
+        rx_drop_state=counters.rx_drop_state,
+        rx_logic=counters.rx_fifo_errors,
+    )

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.base.errors import EndError
-from opavnic.world.silence import LOOK_S, Silence
+from opavnic.world.long_work import LOOK_S, Silence
 
 log = logging.getLogger("opavnic.world")
 

@@ -12,9 +12,8 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Mad, MadHeader, Method
 from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 from vema.attributes.attr_id import AttrId
-from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.class_port_info import ClassPortInfo, Notice
 from vema.attributes.iface_macs import IfaceMacs
-from vema.attributes.notice import Notice
 from vema.attributes.traps import notice_of
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.core.messages import build_request, read_response

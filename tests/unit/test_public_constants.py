@@ -27,7 +27,7 @@ from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from opavnic.devices.kernel import seccomp
 from opavnic.vnic import encap, transmit
-from vema.attributes import class_port_info, iface_macs, mac_entries, notice, traps, vesw_port_info
+from vema.attributes import class_port_info, iface_macs, mac_entries, traps, vesw_port_info
 from vema.attributes.attr_id import AttrId
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.base import types as ema
@@ -132,7 +132,7 @@ TABLE: list[tuple[str, str, Any, Any]] = [
     ("opa_vnic_encap.h", "OPA_VESWPORT_TRAP_IFACE_UCAST_MAC_CHANGE", 1, TrapOpcode.UCAST_MACS_CHANGED),
     ("opa_vnic_encap.h", "OPA_VESWPORT_TRAP_IFACE_MCAST_MAC_CHANGE", 2, TrapOpcode.MCAST_MACS_CHANGED),
     ("opa_vnic_encap.h", "OPA_VESWPORT_TRAP_ETH_LINK_STATUS_CHANGE", 3, TrapOpcode.ETH_LINK_STATUS_CHANGED),
-    ("opa_vnic_encap.h", "OPA_INTEL_EMA_NOTICE_TYPE_INFO << 1", 0x04 << 1, notice.GENERIC_TYPE),
+    ("opa_vnic_encap.h", "OPA_INTEL_EMA_NOTICE_TYPE_INFO << 1", 0x04 << 1, class_port_info.GENERIC_TYPE),
     ("opa_vnic_encap.h", "OPA_VESW_MAX_NUM_DEF_PORT", 16, vesw_port_info.DEF_PORTS),
     ("opa_vnic_encap.h", "OPA_VNIC_MAX_NUM_PCP", 8, vesw_port_info.PCP_VALUES),
     ("opa_vnic_encap.h", "OPA_VNIC_DLID_SD_IS_SRC_MAC", 0x20, mac_entries.SOURCE_ENTRY),

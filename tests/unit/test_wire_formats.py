@@ -51,9 +51,8 @@ from opavnic.devices import fuse
 from opavnic.kernel import wire as kernel_wire
 from unit.hfi_sim.wire.wire_strategies import field_values
 from vema.attributes import counters, iface_macs, mac_entries
-from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.class_port_info import ClassPortInfo, Notice
 from vema.attributes.mac_entries import MacEntry
-from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 
 

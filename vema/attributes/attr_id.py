@@ -11,11 +11,10 @@ from typing import ClassVar, Final, Protocol, Self
 
 from hfi_sim.wire.field import Code
 from hfi_sim.wire.header import Header
-from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.class_port_info import ClassPortInfo, Notice
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
-from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 
 VNIC: Final = "vnic"

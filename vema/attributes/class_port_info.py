@@ -1,7 +1,9 @@
-"""ClassPortInfo, attribute 0x0001: the capabilities of the agent and the sink of its traps. Big-endian, 80 bytes.
+"""ClassPortInfo, attribute 0x0001, and Notice, 0x0002: what the agent can do, who gets its traps, and what those say.
+
+Big-endian; 80 bytes, and 48 bytes at byte 40 of the MAD.
 
 Source: the IB architecture's ClassPortInfo in OPA's form with 32-bit LIDs; the public driver's
-vema_get_class_port_info() and vema_set_class_port_info().
+vema_get_class_port_info(), vema_set_class_port_info() and opa_vnic_vema_send_trap().
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-from hfi_sim.wire.field import BYTES, HEX, Field
+from hfi_sim.wire.field import BYTES, DECIMAL, HEX, Field, Shown
 from hfi_sim.wire.header import WireHeader, declared
-from vema.attributes.access import KEPT, READ_ONLY, READ_WRITE, reserved
+from vema.base.types import EMA_OUI, KEPT, READ_ONLY, READ_WRITE, ZERO, TrapOpcode, reserved
 
 CAPABILITY_TRAPS: Final = 0x0001
 """Bit of cap_mask: the agent sends traps."""
@@ -70,3 +72,38 @@ class ClassPortInfo(WireHeader):
     def trap_sl(self) -> int:
         """Service level of traps, 0-31."""
         return self.trap_sl_rsvd >> 3
+
+
+GENERIC_TYPE: Final = 0x08
+"""generic_type of the driver's notices: type 4 (informational), not generic."""
+
+_OUI: Final = {int.from_bytes(EMA_OUI): "the OUI of the VNIC's management"}
+
+
+def _said(bits: int, meaning: str, shown: Shown = DECIMAL) -> Field:
+    return Field(bits, meaning, shown, access=READ_ONLY)
+
+
+@declared("Notice", "Notice", "big", names_itself=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice(WireHeader):
+    """One notice of one vport."""
+
+    generic_type: Annotated[int, _said(8, "0x08: notice type 4, vendor specific", HEX)] = GENERIC_TYPE
+    oui: Annotated[bytes, Field(24, "00066a", BYTES, codes=_OUI, access=READ_ONLY)] = EMA_OUI
+    trap_num: Annotated[int, _said(16, "0")] = 0
+    toggle_count: Annotated[int, _said(16, "0")] = 0
+    issuer_lid: Annotated[int, _said(32, "encap_slid of the vport", HEX)]
+    reserved_12: Annotated[bytes, reserved(4, ZERO)] = bytes(4)
+    issuer_gid: Annotated[bytes, _said(128, "0", BYTES)] = bytes(16)
+    fabric_id: Annotated[int, _said(16, "of the vport", HEX)]
+    vesw_id: Annotated[int, _said(16, "of the vport")]
+    vesw_port_num: Annotated[int, _said(32, "of the vport")]
+    opa_port_num: Annotated[int, _said(16, "number of the HFI port")]
+    vport_num: Annotated[int, _said(8, "number of the vport")]
+    opcode: Annotated[
+        int,
+        Field(8, "1 unicast list, 2 multicast list, 3 link status", codes=TrapOpcode, access=READ_ONLY),
+    ]
+    """A `TrapOpcode`; other values stay plain ints."""
+    reserved_44: Annotated[bytes, reserved(4, ZERO)] = bytes(4)

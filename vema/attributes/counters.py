@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Final, Self
 
 from hfi_sim.wire.field import BITS_PER_BYTE, Field
 from hfi_sim.wire.header import Header, annotated
-from vema.attributes.access import READ_ONLY, ZERO, reserved
+from vema.base.types import READ_ONLY, ZERO, reserved
 
 GROUP: Final = (
     ("unicast", "frames to one station"),

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar, Final, Self
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import BITS_PER_BYTE, MAC, Field
 from hfi_sim.wire.header import Header, annotated
-from vema.attributes.access import READ_ONLY, READ_WRITE
+from vema.base.types import READ_ONLY, READ_WRITE
 
 MAX_MACS: Final = 333
 """Addresses that fit the 2008 data bytes of a MAD."""

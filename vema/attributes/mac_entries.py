@@ -18,8 +18,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.field import HEX, MAC, Field
 from hfi_sim.wire.header import Header, WireHeader, declared
-from vema.attributes.access import READ_WRITE
-from vema.base.types import MAC_TABLE_ENTRIES
+from vema.base.types import MAC_TABLE_ENTRIES, READ_WRITE
 
 MAX_SECTION: Final = 125
 """Entries that fit the 2008 data bytes of a MAD."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from vema.attributes.attr_id import AttrId
-from vema.attributes.notice import Notice
+from vema.attributes.class_port_info import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import TrapOpcode, VportNum
 

@@ -14,8 +14,15 @@ from typing import Annotated, Final, Self
 from hfi_sim.base.types import ETH_MTU_DEFAULT, MacAddr
 from hfi_sim.wire.field import BITS_PER_BYTE, BYTES, DECIMAL, HEX, MAC, Field, Shown
 from hfi_sim.wire.header import WireHeader, declared
-from vema.attributes.access import READ_ONLY, READ_WRITE, reserved
-from vema.base.types import MAC_TABLE_ENTRIES, SMAC_ENTRIES, ConfigState, EthLinkStatus
+from vema.base.types import (
+    MAC_TABLE_ENTRIES,
+    READ_ONLY,
+    READ_WRITE,
+    SMAC_ENTRIES,
+    ConfigState,
+    EthLinkStatus,
+    reserved,
+)
 
 DEF_PORTS: Final = 16
 """Default ports of a virtual Ethernet switch."""

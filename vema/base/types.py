@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NewType
 
-from hfi_sim.wire.field import Code
+from hfi_sim.wire.field import BITS_PER_BYTE, BYTES, Code, Field
 from hfi_sim.wire.mad.header import EMA_OUI as EMA_OUI
 from hfi_sim.wire.mad.header import MadStatus as MadStatus
 
@@ -49,3 +49,18 @@ class TrapOpcode(Code):
     UCAST_MACS_CHANGED = 1, "unicast list changed"
     MCAST_MACS_CHANGED = 2, "multicast list changed"
     ETH_LINK_STATUS_CHANGED = 3, "link status changed"
+
+
+READ_WRITE: Final = "RW"
+"""Set by the EM; a Get returns the value that was set."""
+READ_ONLY: Final = "RO"
+"""Set by the agent; ignored in a Set."""
+KEPT: Final = "kept"
+"""Reserved, but stored and returned as the EM sent it."""
+ZERO: Final = "zero"
+"""Reserved: zero in every response."""
+
+
+def reserved(size: int, access: str = KEPT) -> Field:
+    """Declare `size` reserved bytes. Their name contains their offset, as in `reserved_92`."""
+    return Field(size * BITS_PER_BYTE, "reserved", BYTES, access=access)

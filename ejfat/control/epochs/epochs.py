@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ejfat.base.errors import ControlError, ExhaustedError
 from ejfat.control.epochs import programming
-from ejfat.control.epochs.prefixes import EVERYTHING, TICKS, Prefix, cover
+from ejfat.control.epochs.calendar import EVERYTHING, TICKS, Prefix, cover
 from ejfat.control.epochs.programming import TableTarget
 from ejfat.tables.schema import SLOTS, Op, Update
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from ejfat.base.addresses import IpAddress
-from ejfat.control.epochs.prefixes import Prefix
+from ejfat.control.epochs.calendar import Prefix
 from ejfat.tables.match_action import Entry, KeyMatch, TableSpec, exact, prefix_match
 from ejfat.tables.schema import (
     V1_CALENDAR,

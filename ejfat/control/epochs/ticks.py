@@ -18,7 +18,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from ejfat.base.drops import LbDrop
-from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.calendar import TICKS
 
 SAMPLES = 10
 FRESH_S = 60.0

@@ -1,18 +1,25 @@
-"""`opavnic cluster`: what the machines of one fabric need before they meet, and what they have carried."""
+"""`opavnic cluster`, `node`: what the machines of one fabric need before they meet; and one more machine for a lab."""
 
 from __future__ import annotations
 
+import socket
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from opavnic.cli.base.common import AsJson, LabOption, lab_client, time_option
 from opavnic.cli.base.group import command_group
-from opavnic.cli.base.output import print_json, print_table
+from opavnic.cli.base.output import fail, print_json, print_table, say
 from opavnic.state.lab import LabState
+
+if TYPE_CHECKING:
+    from opavnic.cluster.machines.run import JoinOptions
+    from opavnic.lab.run.lab import Lab
+    from opavnic.state.lab import LabState
+
 
 app = command_group("Fabrics over several machines: credentials of their nodes, and loads.")
 
@@ -92,3 +99,101 @@ def loads(
         print_json(asdict(found))
     else:
         print_table(("link", "bit/s"), rows)
+
+
+Name = Annotated[
+    str | None, typer.Option("--name", help="Name of this machine in the cluster; default: its host name.")
+]
+Credentials = Annotated[
+    Path | None, typer.Option("--credentials", help="Folder with the certificate of this machine.")
+]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="Allow addresses without TLS that other machines reach."),
+]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option("--listen", help="Where other machines find this one: tls/ADDRESS:PORT."),
+]
+
+
+def node(
+    join: Annotated[list[str], typer.Option("--join", help="The coordinator: tls/ADDRESS:PORT.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="The lab file, if this machine has it; another one is refused.")
+    ] = None,
+    name: Name = None,
+    listen: Listen = None,
+    credentials: Credentials = None,
+    insecure: Insecure = False,
+    as_json: AsJson = False,
+) -> None:
+    """Join a lab that a coordinator runs on several machines, and carry a share of its hosts and switches.
+
+    It runs until Ctrl-C, or until the lab ends.
+
+    \b
+    Example:
+      opavnic node --join tls/192.0.2.1:7447 --credentials alpha/
+    """
+    from hfi_sim.base import precise_loop
+    from opavnic.cluster.machines.run import run_member
+
+    require_privilege()
+    expected = None if file is None else read_lab_text(file)
+
+    def ready(lab: Lab, state: LabState) -> None:
+        if as_json:
+            print_json(state.as_json())
+        say(f"this machine's share of lab {lab.model.name} is running; end it with Ctrl-C")
+
+    way = way_of(name, listen, credentials, insecure, join)
+    removed = precise_loop.run(run_member(way, expected=expected, progress=say, ready=ready))
+    if removed is not None:
+        say(f"this machine's share of lab {removed.lab} is down, removed:")
+        for line in removed.lines():
+            say(f"  {line}")
+        if removed.failed:
+            fail(removed.complaint)
+
+
+def require_privilege(*, namespaces: bool = False) -> None:
+    """Fail unless this process may make TAPs (and `namespaces`) in the namespace where it runs, not a private one."""
+    from opavnic.lab.file.errors import PrivilegeError
+    from opavnic.lab.ownership.privileges import check_tun, has_capabilities
+
+    check_tun()
+    if not has_capabilities(namespaces=namespaces):
+        needed = "CAP_NET_ADMIN and, for hosts in namespaces of their own, CAP_SYS_ADMIN"
+        raise PrivilegeError(
+            f"a machine of a cluster needs {needed}: without them a lab runs in a network of its own, which reaches no "
+            "other machine; run this as root"
+        )
+
+
+def read_lab_text(file: Path) -> str:
+    """Return the text of a lab file. Raises ConfigError."""
+    from opavnic.lab.file.loader import KIND, MAX_FILE_BYTES
+    from opavnic.lab.file.yaml_source import read_text
+
+    return read_text(file, MAX_FILE_BYTES, KIND)
+
+
+def way_of(
+    name: str | None, listen: list[str] | None, credentials: Path | None, insecure: bool, join: list[str]
+) -> JoinOptions:
+    """Return how this machine reaches the others."""
+    from opavnic.cluster.machines.run import JoinOptions
+
+    own = name
+    if own is None and credentials is not None:
+        from opavnic.cluster.zenoh.credentials import load_credentials
+
+        own = str(load_credentials(credentials).name)
+    return JoinOptions(
+        name=own or socket.gethostname().partition(".")[0],
+        listen=tuple(listen or ()),
+        join=tuple(join),
+        credentials=credentials,
+        insecure=insecure,
+    )

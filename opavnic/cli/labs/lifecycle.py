@@ -14,7 +14,7 @@ import typer
 from opavnic.base.signals import EXIT_INTERRUPTED, interruptible
 from opavnic.cli.base.common import ENV_LAB, AsJson, LabOption, lab_names
 from opavnic.cli.base.output import EXIT_USAGE, fail, print_json, print_line, print_sheets, say
-from opavnic.cli.labs.node import (
+from opavnic.cli.labs.cluster import (
     Credentials,
     Insecure,
     Listen,

@@ -1,4 +1,4 @@
-"""`opavnic decode`: print a 16B packet, or each packet of a capture, field by field."""
+"""`opavnic decode`, `draw`: print packets, or those of a capture, field by field; or draw a capture as a page."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from hfi_sim.base.errors import InputError, WireError
+from hfi_sim.base.text import counted
 from hfi_sim.wire.captures import DLT_ERF, DLT_ETHERNET, DLT_USER0, is_capture, packet_of, read_capture
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from hfi_sim.wire.lrh16b import SIZE, is_9b
@@ -21,6 +22,10 @@ from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, say
 from opavnic.decode.describe import Description, describe_frame, describe_packet
 from opavnic.management.management_layout import layers
+from opavnic.observe.drawings import sequence
+from opavnic.observe.journeys import messages
+from opavnic.observe.pages import packet_page
+from opavnic.observe.trace_file import CaptureError, read_journeys
 
 _EXPECTED: Final = "hex digits such as '05 00 b0 00', or a file: a raw packet, hex text, pcap or pcapng"
 _COMMENT: Final = re.compile(r"#[^\n]*")
@@ -287,3 +292,38 @@ def _finish(origin: str, results: list[tuple[SourcePacket, Description]], cut_of
         say(f"damaged: {origin}: {cut_off}")
     if faults or cut_off is not None:
         raise typer.Exit(EXIT_FAILED)
+
+
+def draw(
+    capture: Annotated[
+        Path,
+        typer.Argument(help="FILE.pcapng of `opavnic capture -w`, `opavnic mad record` or --fabric-pcap."),
+    ],
+    page: Annotated[
+        Path,
+        typer.Argument(help="FILE.html: a page that opens offline; FILE.svg: the MADs alone, as a drawing."),
+    ],
+) -> None:
+    """Draw the packets of a capture: MADs as a sequence diagram, and the way of each packet hop by hop with its header
+    bit by bit, what each field means and who decided it.
+
+    \b
+    Example:
+      opavnic capture -c 500 -w last.pcapng
+      opavnic draw last.pcapng last.html
+    """  # fmt: skip
+    if page.suffix not in (".html", ".svg"):
+        fail(f"draw: {page}: what is drawn is FILE.html or FILE.svg", EXIT_USAGE)
+    try:
+        found = read_journeys(capture)
+    except CaptureError as error:
+        fail(f"draw: {error}", EXIT_USAGE)
+    mads = messages(found)
+    try:
+        page.write_text(
+            packet_page(found, capture.name) if page.suffix == ".html" else sequence(mads).document("MADs"),
+            encoding="utf-8",
+        )
+    except OSError as error:
+        fail(f"draw: {page}: {error.strerror}", EXIT_FAILED)
+    say(f"{page}: {counted(len(found), 'packet')}, {counted(len(mads), 'MAD')}")

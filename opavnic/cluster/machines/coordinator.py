@@ -21,7 +21,7 @@ from opavnic.lab.file.yaml_source import variables_of
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.silence import LOOK_S, Silence
+from opavnic.world.long_work import LOOK_S, Silence
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")

@@ -37,7 +37,7 @@ from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import vnic_state, with_devices
 from opavnic.state.lab import ClusterStatus, LabState
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.steps import in_turns
+from opavnic.world.long_work import in_turns
 from opavnic.world.world import World
 
 log = logging.getLogger("opavnic.cluster")

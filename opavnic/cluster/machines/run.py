@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opavnic.base.extras import advice
 from opavnic.base.files import FileError, read_text
+from opavnic.base.packages import advice
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.machines.coordinator import Coordinator

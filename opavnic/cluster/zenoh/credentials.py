@@ -19,8 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from opavnic.base.extras import advice
 from opavnic.base.files import FileError, read_bytes, read_text
+from opavnic.base.packages import advice
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.protocol.membership import node_name
 from opavnic.cluster.protocol.transport import NodeName

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from opavnic.base.extras import advice
+from opavnic.base.packages import advice
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config, to_json5
 

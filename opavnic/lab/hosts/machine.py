@@ -19,10 +19,9 @@ from opavnic.lab.file.guest_model import GuestKeys
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.guests.guest import MACHINE, Guest, proven_namespace
 from opavnic.lab.hosts.guests.kinds import KINDS
-from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
 from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.reconcile import set_up_early
-from opavnic.lab.hosts.vnics import HostVnic
+from opavnic.lab.hosts.vnics import HostVnic, avoid_taken_names, plan_interfaces
 from opavnic.lab.ownership.cleanup import netdev_names, remove_namespaces, undo
 from opavnic.lab.ownership.identity import NamespaceId
 from opavnic.lab.ownership.journal_entries import GuestEntry, NamespaceEntry, NetdevEntry
@@ -38,7 +37,7 @@ from opavnic.lab.ownership.runtime import KERNEL, Journal, LabDir
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface
-from opavnic.world.host_backends.memory import InMemoryHost
+from opavnic.world.host_backends.memory_host import InMemoryHost
 from opavnic.world.host_backends.tap import TapHost
 
 # --- which namespaces a program may have been in -----------------------------------------------------------

@@ -31,7 +31,7 @@ from opavnic.lab.hosts.kernel_setup import (
 from opavnic.lab.hosts.programs import start_program
 from opavnic.lab.ownership.process import processor_ticks
 from opavnic.world.host_backends.backend import HostBackend
-from opavnic.world.silence import LOOK_S, Silence
+from opavnic.world.long_work import LOOK_S, Silence
 
 # --- runs the commands of a host at its start: `exec` in the lab file --------------------------------------
 

@@ -2,6 +2,7 @@
 
 The kernel's tables have one limit for all network namespaces of the machine. Permanent entries do not count, so that a
 large lab whose hosts all talk to each other takes nothing from others. The entries follow the addresses of the hosts.
+What a lab lacks all the same because it is large, its notes say.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from ipaddress import IPv6Address
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.base.text import counted
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import Netdev
-from hfi_sim.netdev.neighbours import Address, NeighbourClient
+from hfi_sim.netdev.neighbours import Address, NeighbourClient, NeighbourTable
 from hfi_sim.netdev.tap import TapNetdev
+from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.vesw_model import Vesw
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.world.host_backends.backend import HostBackend
@@ -105,3 +108,56 @@ def link_local_address(mac: MacAddr) -> IPv6Address:
     """Return the link-local address that Linux gives an interface by default: that of its MAC address (EUI-64)."""
     identifier = bytes([mac[0] ^ _UNIVERSAL]) + mac[1:3] + b"\xff\xfe" + mac[3:]
     return IPv6Address(b"\xfe\x80" + bytes(6) + identifier)
+
+
+_SETTINGS: Final = "net.ipv{version}.neigh.default.gc_thresh{number}={value}"
+
+
+def entries_needed(model: LabModel, kernels: Collection[str]) -> dict[int, int]:
+    """Return the entries that a lab needs in the tables of IPv4 and of IPv6 when all of its hosts talk to each other.
+
+    Args:  kernels: the hosts whose kernels share the tables of this machine.
+    """
+    needed = {4: 0, 6: 0}
+    for vesw in model.vesws:
+        here = sum(port.host in kernels for port in model.members_of(vesw))
+        for version, entries in vesw.neighbour_entries.items() if vesw.neighbours == "kernel" else ():
+            needed[version] += here * entries
+    return needed
+
+
+def limits_of_size(model: LabModel, kernels: Collection[str]) -> list[str]:
+    """Return what a lab with TAPs does not have on this machine because of its size, a line each."""
+    said = [
+        f"{vesw.name} has {counted(len(vesw.members), 'member')}: they get no IPv6 link-local addresses "
+        "(`link_local: true` gives them)"
+        for vesw in model.vesws
+        if vesw.link_local == "auto" and not vesw.has_link_local
+    ]
+    with contextlib.suppress(NetdevError), contextlib.closing(NeighbourClient()) as client:
+        said += filter(None, [too_small(model, kernels, client.tables())])
+    return said
+
+
+def too_small(model: LabModel, kernels: Collection[str], tables: Mapping[int, NeighbourTable]) -> str:
+    """Return which limits are too low for a lab and what to set, in one line; an empty string if none is.
+
+    Args:  kernels: as for `entries_needed`. tables: those of the machine, by IP version.
+    """
+    needed = entries_needed(model, kernels)
+    short = {version: table for version, table in tables.items() if needed[version] > table.hard_limit}
+    if not short:
+        return ""
+    limits = ", ".join(f"IPv{version} {table.hard_limit}" for version, table in short.items())
+    settings = []
+    for version, table in short.items():
+        soft = 1 << (needed[version] + table.entries - 1).bit_length()
+        settings += [
+            _SETTINGS.format(version=version, number=number, value=value)
+            for number, value in ((2, soft), (3, 2 * soft))
+        ]
+    return (
+        f"{counted(len(kernels), 'host')} that all talk to each other need {max(needed[it] for it in short)} neighbour "
+        f"entries; this machine holds fewer, for all network namespaces together ({limits}), and refuses "
+        f"packets beyond that: let the virtual switch have `neighbours: static`, or sysctl -w {' '.join(settings)}"
+    )

@@ -16,8 +16,8 @@ from aiohttp import web
 from opavnic.base.errors import TooManyError
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.run.check_service import CheckRoutes
 from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.lab_routes import CheckRoutes, PartRoutes, VnicRoutes
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.save import SaveRoutes
 from opavnic.lab.run.status import with_devices, with_drift
@@ -28,10 +28,10 @@ from opavnic.world.cleanups import Cleanups
 from opavnic.world.connections import MAX_FOLLOWERS, while_read
 from opavnic.world.jobs import current_job
 from opavnic.world.json_body import json_answer, query_flag
+from opavnic.world.long_work import in_turns
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.control import ControlServer
-from opavnic.world.steps import in_turns
 
 log = logging.getLogger("opavnic.lab")
 

@@ -24,25 +24,22 @@ from opavnic.lab.file.loader import losses
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.parts import CheckedModels, RunningParts, check_parts
 from opavnic.lab.hosts import descriptors
-from opavnic.lab.hosts.host_files import HostFiles, named_vnics
-from opavnic.lab.hosts.interfaces import facts_of
+from opavnic.lab.hosts.host_files import HostFiles, NamedVnic, named_vnics
 from opavnic.lab.hosts.kernels import Kernels, kernel_hosts, kernels_among
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
-from opavnic.lab.hosts.names import NamedVnic
 from opavnic.lab.hosts.programs import run_program, start_program
 from opavnic.lab.hosts.reconcile import HostReconciler
-from opavnic.lab.hosts.static_neighbours import StaticNeighbours
+from opavnic.lab.hosts.static_neighbours import StaticNeighbours, limits_of_size
 from opavnic.lab.hosts.uplinks.ways import Ways
-from opavnic.lab.hosts.vnics import HostVnic, vnics_of
+from opavnic.lab.hosts.vnics import HostVnic, facts_of, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 from opavnic.lab.run.neighbour_limits import limits_of_size
 from opavnic.lab.run.programs import ProgramRoutes
 from opavnic.lab.run.readiness import Pace, Readiness
-from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import is_up_to_the_em, lab_state, vnic_state
-from opavnic.lab.run.world_of import carrier_of, manages, world_of
+from opavnic.lab.run.world_of import Share, carrier_of, manages, world_of
 from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 from opavnic.vnic.adapter import Adapter
@@ -50,6 +47,7 @@ from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend, Interface
 from opavnic.world.host_backends.given import VeswFacts
 from opavnic.world.jobs import current_job
+from opavnic.world.long_work import Steps, at_once
 from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.devices import HostDevices, host_devices, native_datapath
@@ -57,7 +55,6 @@ from opavnic.world.parts.em import BuiltinManager, ethernet_manager
 from opavnic.world.parts.em_routes import NoManager
 from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.management import AWAITED, fabric_management, mad_socket
-from opavnic.world.steps import Steps, at_once
 from opavnic.world.world import World
 from vema.base.types import VportNum
 

@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 
 from hfi_sim.base.clock import TimerHandle
 from hfi_sim.base.text import visible
-from opavnic.base.log_packages import listening
+from opavnic.base.packages import listening
 from opavnic.lab.file.parts import part_log_names
 from opavnic.lab.ownership.log_file import LogFile
 

@@ -34,7 +34,7 @@ from opavnic.state.lab import (
 from opavnic.vnic.counters import traffic_of
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.host_driver import HostDriver, ShownVnic
-from opavnic.world.steps import Steps
+from opavnic.world.long_work import Steps
 from opavnic.world.world import World
 from vema.agent.agent import AgentCounters
 from vema.base.types import ConfigState

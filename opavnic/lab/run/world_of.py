@@ -1,10 +1,11 @@
-"""The World of a lab: its fabric with the engine that carries it, its subnet manager, and its hosts on it."""
+"""The World of a lab, or one machine's share of it: fabric and engine, its subnet manager, and its hosts on it."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from statistics import mode
 from typing import TYPE_CHECKING
@@ -29,6 +30,34 @@ from opavnic.world.world import ManagedBy, World
 
 if TYPE_CHECKING:
     from opavnic import _native
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The share of a lab on this machine, and its callbacks."""
+
+    machine: str
+    """The name of this machine in the cluster."""
+    hosts: frozenset[str]
+    """The hosts that are here."""
+    remote_nodes: frozenset[str]
+    """The nodes of the fabric, HFIs and switches, that other machines carry."""
+    manages: bool
+    """Whether subnet manager and Ethernet Manager of the lab run here."""
+    attach: Callable[[World], None]
+    """Called with the world once it is wired, before anything runs on it."""
+    await_others: Callable[[], Awaitable[None]]
+    """Waits until the other machines are ready as well."""
+    trouble: Callable[[], list[str]]
+    """Returns why other machines will not be ready."""
+    status: Callable[[], ClusterStatus]
+    """Returns the entry `cluster` of the state of this machine."""
+    fold: Callable[[LabState], Awaitable[LabState]]
+    """Makes the state of this machine that of the whole lab."""
+    remote_machines: RemoteMachines
+    """The other machines, as the parts of the lab ask them."""
+    programs: RemotePrograms
+    """Programs on hosts of other machines."""
 
 
 def manages(share: Share | None) -> bool:

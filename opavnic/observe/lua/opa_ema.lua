@@ -345,7 +345,7 @@ local VENDOR_DATA = MAD_SIZE + RMPP_SIZE + VENDOR_SIZE
 
 -- The start of each attribute, and an entry of a list. A row may also have `count`, how often it is repeated, and
 -- `parts`, fields of single bits of its number.
--- generated: attributes (made by `make generated` from vema/attributes/attr_id.py, vema/attributes/class_port_info.py, vema/attributes/counters.py, vema/attributes/iface_macs.py, vema/attributes/mac_entries.py, vema/attributes/notice.py, vema/attributes/vesw_port_info.py; do not edit)
+-- generated: attributes (made by `make generated` from vema/attributes/attr_id.py, vema/attributes/class_port_info.py, vema/attributes/counters.py, vema/attributes/iface_macs.py, vema/attributes/mac_entries.py, vema/attributes/vesw_port_info.py; do not edit)
 local CLASS_PORT_INFO_SIZE = 80
 local class_port_info = {
   {"base_version", 0, 1, ProtoField.uint8("ema.class_port_info.base_version", "base_version", base.HEX, nil, nil, "0x80")},

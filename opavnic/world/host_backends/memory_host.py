@@ -1,4 +1,5 @@
-"""A host without a kernel, for labs in memory: ARP, ICMP echo, UDP, and a byte stream to show that frames pass.
+"""Hosts without a kernel, for labs in memory, under an app or a responder: ARP, ICMP echo, UDP, and a byte stream to
+show that frames pass.
 
 It uses the host side of a memory netdev, as Linux uses that of a TAP. The byte stream is not TCP but a go-back-N window
 over UDP datagrams; like TCP, it shows whether the fabric delivers data in order and undamaged.
@@ -11,11 +12,15 @@ import ipaddress
 import struct
 from collections.abc import Callable
 from functools import partial
+from ipaddress import IPv4Address
 from typing import Final
 
+from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, mac_text
+from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.internet_checksum import checksum
+from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
 
 BROADCAST: Final = MacAddr(b"\xff" * 6)
 STREAM_PORT: Final = 5201
@@ -217,3 +222,35 @@ class MemoryHost:
 
 def _ignore(frame: bytes) -> None:
     """Discard a frame."""
+
+
+class InMemoryHost(HostBackend):
+    """A host without a kernel: memory netdevs, each with a responder, or used by an app of this process."""
+
+    def __init__(self, name: str, interfaces: list[Interface], *, of_app: bool = False) -> None:
+        super().__init__(name, interfaces)
+        self._of_app = of_app
+        self.runs_no_programs = "hosts in memory run no programs"
+        if of_app:
+            self.runs_no_programs = f"host {name} belongs to an app: it runs no programs"
+
+    def _make(self, name: str) -> tuple[Netdev, SetUp]:
+        netdev = MemoryNetdev(name)
+        return netdev, partial(self._set_up, netdev)
+
+    def _set_up(self, netdev: MemoryNetdev, interface: Interface) -> None:
+        first = next((one.ip for one in interface.addresses if isinstance(one.ip, IPv4Address)), None)
+        if self._of_app:
+            interface.app_netdev = netdev
+        elif first is not None:
+            interface.memory_host = MemoryHost(netdev, first)
+        try:
+            self._bring_up(netdev, interface.vesw.mtu)
+        except NetdevError as error:
+            self.trouble.append(f"{interface}: {error}")
+
+    def _bring_up(self, netdev: Netdev, mtu: int) -> None:
+        assert isinstance(netdev, MemoryNetdev)  # noqa: S101 - `_make` makes no other
+        netdev.change_mtu(mtu)
+        if refused := netdev.open():
+            raise NetdevError(f"cannot be set up (errno {-refused})", -refused)

@@ -32,9 +32,9 @@ from opavnic.state.em import (
 from opavnic.world.em_node import down_text
 from opavnic.world.jobs import current_job
 from opavnic.world.json_body import json_answer, json_body, json_object, query_flag, query_number
+from opavnic.world.long_work import LOOK_S, SILENCE_S, Silence
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
-from opavnic.world.silence import LOOK_S, SILENCE_S, Silence
 from vema.em.desired.desired import EmConfigError
 from vema.em.service.service import EthernetService
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ejfat.base.drops import Refusal
-from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.calendar import TICKS
 from ejfat.control.epochs.ticks import DATA_SLACK_S, PACE
 from ejfat.control.grpc.metrics import Metrics
 from ejfat.control.health import issues_of

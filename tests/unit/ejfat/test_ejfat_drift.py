@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.calendar import TICKS
 from unit.ejfat.test_ejfat_syncs import OTHER, STRANGER, Run
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ejfat.base.errors import ControlError, ExhaustedError
 from ejfat.control.balancer import ReservedInstance
+from ejfat.control.epochs.calendar import TICKS
 from ejfat.control.epochs.epochs import MAX_LIVE, EpochManager
-from ejfat.control.epochs.prefixes import TICKS
 from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.epochs.ticks import TickSample
 from ejfat.control.members import Worker

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.calendar import TICKS
 from ejfat.control.epochs.ticks import TickPredictor, TickSample
 from ejfat.control.feedback import FillController, Gains, Report, reweigh
 

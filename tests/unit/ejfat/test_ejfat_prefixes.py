@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ejfat.base.errors import ExhaustedError
-from ejfat.control.epochs.prefixes import EVERYTHING, TICKS, WORST_CASE, cover, covered
+from ejfat.control.epochs.calendar import EVERYTHING, TICKS, WORST_CASE, cover, covered
 
 tick = st.integers(0, TICKS)
 ranges = st.tuples(tick, tick).map(sorted)

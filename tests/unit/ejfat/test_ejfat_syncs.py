@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import pytest
 
 from ejfat.base.drops import LbDrop
-from ejfat.control.epochs.prefixes import TICKS
+from ejfat.control.epochs.calendar import TICKS
 from ejfat.control.members import Session, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import AppConfig, LbApp

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.base.extras import EXTRAS, is_installed
+from opavnic.base.packages import EXTRAS, is_installed
 from opavnic.lab.ownership.runtime import LabDir
 
 ROOT = Path(__file__).parents[3]

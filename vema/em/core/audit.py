@@ -17,9 +17,8 @@ from hfi_sim.wire.mad.header import Mad
 from vema.attributes.mac_entries import MacEntries
 from vema.base.errors import AgentError
 from vema.em.core.dialogue import Request, request_for
-from vema.em.core.port_life import SERVED
 from vema.em.core.state import ManagedVesw, Port, Vport
-from vema.em.core.steps import Step
+from vema.em.core.steps import SERVED, Step
 from vema.em.desired.mac_tables import EMPTY, ENTRY, SECTIONS, digest_of, section_key, section_range
 from vema.em.store.persisted import VportKey
 

@@ -11,10 +11,9 @@ from hfi_sim.wire.mad.header import Mad
 from vema.base.errors import AgentError
 from vema.em.core import dialogue
 from vema.em.core.dialogue import Request
-from vema.em.core.port_life import LIFE, SERVED, Life, LifeEvent
-from vema.em.core.record_log import RecordLog
 from vema.em.core.state import Desired, Port, Vport
-from vema.em.core.turns import Turns
+from vema.em.core.steps import LIFE, SERVED, Life, LifeEvent
+from vema.em.core.turns import RecordLog, Turns
 from vema.em.core.virtual_switches import VirtualSwitches
 from vema.em.desired.desired import PortFacts
 from vema.em.store.persisted import Tombstone, VportRecord

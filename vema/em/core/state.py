@@ -11,8 +11,7 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.traps import TRAP_BURST, TRAP_WINDOW_MS
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MAX_VPORTS
-from vema.em.core.port_life import IN_SERVICE, Life
-from vema.em.core.steps import Step
+from vema.em.core.steps import IN_SERVICE, Life, Step
 from vema.em.desired.desired import EmConfig, PortFacts
 from vema.em.desired.mac_tables import (
     DIRTY,

@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from vema.em.core.groups import Groups
-from vema.em.core.port_life import SERVED
-from vema.em.core.record_log import RecordLog
 from vema.em.core.state import ManagedVesw, Port, Vport, member_addresses, table_events
-from vema.em.core.turns import Turns
+from vema.em.core.steps import SERVED
+from vema.em.core.turns import RecordLog, Turns
 from vema.em.desired.desired import EmConfig, PortFacts, Roster
 from vema.em.desired.mac_tables import VeswTable
 from vema.em.desired.plan import VeswPlan, plan_vesws

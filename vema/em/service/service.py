@@ -49,8 +49,7 @@ from vema.em.desired.election import (
 from vema.em.desired.problems import Problem
 from vema.em.service.preview import EmSnapshot, preview
 from vema.em.service.verify import Difference, verify
-from vema.em.store.database import Store
-from vema.em.store.memory import StoreWriter
+from vema.em.store.database import Store, StoreWriter
 from vema.em.store.persisted import EventRecord, Memory
 
 log = logging.getLogger("vema.em")

@@ -22,8 +22,7 @@ from hfi_sim.management.mad.agents import AgentRegistration, MadRequest
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, MadClass, Method
 from vema.attributes.attr_id import VALUE_KINDS, AttrId, Value
-from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.notice import Notice
+from vema.attributes.class_port_info import ClassPortInfo, Notice
 from vema.attributes.traps import notice_of
 from vema.base.errors import AgentError
 from vema.base.types import EMA_OUI, MAX_VPORT_NUM, MadStatus

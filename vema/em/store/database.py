@@ -1,6 +1,7 @@
 """The database of the EM in SQLite: WAL, one transaction for each batch of records, safe against kill -9.
 
-Counters and events have a time from the wall clock that the caller provides, in seconds.
+A disk that is full for a while does not stop the EM (`StoreWriter`). Counters and events have a time from the wall
+clock that the caller provides, in seconds.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -40,7 +41,7 @@ from vema.em.store.rows import (
     vport_row,
 )
 
-log = logging.getLogger("vema.em.store.database")
+log = logging.getLogger("vema.em")
 
 Item = TypeVar("Item")
 
@@ -277,3 +278,55 @@ class Store:
         if len(found) < len(rows):
             log.warning("%s: %d damaged rows are left out", self._path, len(rows) - len(found))
         return found
+
+
+RECORDS_LOST = "records-lost"
+"""The event that states how many events and readings are missing from the database."""
+
+
+class StoreWriter:
+    """Writes batches of records, and retries failed ones together with the next batch.
+
+    For that it keeps the newest record of each vport and each table, and counts events and readings, so that their
+    number can be written instead. So the memory it needs is limited by the number of vports and tables.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.lost = 0
+        """Events and readings lost since the last successful write."""
+        self._store = store
+        self._waiting: dict[Hashable, Record] = {}
+        self._broken = False
+
+    def write(self, records: Sequence[Record]) -> None:
+        """Write a batch and everything pending. Disk errors are not raised but logged when they start and end."""
+        if not records:
+            return
+        gap = [EventRecord(RECORDS_LOST, text=_gap(self.lost))] if self.lost else []
+        try:
+            self._store.write([*self._waiting.values(), *gap, *records])
+        except StoreError as error:
+            if not self._broken:
+                log.warning("the state is not stored; a restart of the EM would lose it: %s", error)
+            self._broken = True
+            self._keep(records)
+            return
+        if self._broken:
+            log.warning(
+                "the database of the EM is written again%s", f"; {_gap(self.lost)}" if self.lost else ""
+            )
+        self._broken = False
+        self._waiting.clear()
+        self.lost = 0
+
+    def _keep(self, records: Sequence[Record]) -> None:
+        for record in records:
+            if isinstance(record, EventRecord | CountersRecord):
+                self.lost += 1
+            else:
+                key: Hashable = record.key if isinstance(record, VportRecord | Tombstone) else record.vesw_id
+                self._waiting[key] = record
+
+
+def _gap(lost: int) -> str:
+    return f"{lost} events and readings could not be written"

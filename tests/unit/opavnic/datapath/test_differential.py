@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.packet import check_packet
 from native_module import needs_native
-from opavnic.datapath.counter_merge import add_vnic
 from opavnic.datapath.selection import load_native
+from opavnic.datapath.snapshot import add_vnic
 from opavnic.vnic.flow import flow_hash
 from unit.opavnic.datapath.twins import NativeTwin, Twin, make_twin, some_frame
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.subnet_manager import SubnetManager
-from opavnic.datapath.counter_merge import add_vnic
-from opavnic.datapath.snapshot import take_demux, take_vport
+from opavnic.datapath.snapshot import add_vnic, take_demux, take_vport
 from opavnic.engine.threaded import carrier_engine, native_carrier
 from opavnic.vnic.adapter import Adapter
 from opavnic.vnic.vnic_port import VnicPort

@@ -13,12 +13,12 @@ import pytest
 from hfi_sim.base.errors import NetdevError
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.hosts.interfaces import avoid_taken_names, plan_interfaces
+from opavnic.lab.hosts.vnics import avoid_taken_names, plan_interfaces
 from opavnic.lab.run.demo import run_demo
 from opavnic.lab.run.lab import Lab
 from opavnic.world.host_backends.backend import Interface
 from opavnic.world.host_backends.given import VnicKey
-from opavnic.world.host_backends.memory import InMemoryHost
+from opavnic.world.host_backends.memory_host import InMemoryHost
 
 
 def model(**changes: Any) -> LabModel:

@@ -31,11 +31,10 @@ from opavnic.scenario import Scenario, run_virtual
 from opavnic.vnic.encap import pad_frame
 from unit.opavnic.observe.tshark import Dissected, Tshark, needs_tshark, write_pcap
 from vema.attributes.attr_id import AttrId
-from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.class_port_info import ClassPortInfo, Notice
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MAX_SECTION, MacEntries, MacEntry
-from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import EMA_OUI, ConfigState, EthLinkStatus, MadStatus
 

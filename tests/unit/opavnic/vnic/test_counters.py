@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opavnic.vnic.counter_attributes import group_of
-from opavnic.vnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters
+from opavnic.vnic.counters import SIZE_NAMES, TrafficCounters, VnicCounters, group_of
 
 
 @pytest.mark.parametrize(("length", "name"), [

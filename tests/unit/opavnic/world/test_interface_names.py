@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hfi_sim.netdev.base import Netdev
 from opavnic.world.host_backends.backend import Interface
 from opavnic.world.host_backends.given import VeswFacts, VnicKey
-from opavnic.world.host_backends.memory import InMemoryHost
+from opavnic.world.host_backends.memory_host import InMemoryHost
 
 NAMES = {2: "blue", 3: "red", 4: "green"}
 VPORTS = (1, 2, 3)

@@ -15,10 +15,10 @@ from lab_in_memory import served
 from opavnic.state.removed import Removed
 from opavnic.world.jobs import KEPT, MOST, LabJobs, current_job
 from opavnic.world.json_body import json_answer
+from opavnic.world.long_work import Silence
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 from opavnic.world.parts.control import ControlServer
-from opavnic.world.silence import Silence
 
 
 class Slow(RunningPart):

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
 from vema.attributes.attr_id import AttrId
-from vema.attributes.class_port_info import ClassPortInfo
+from vema.attributes.class_port_info import ClassPortInfo, Notice
 from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries, MacEntry
-from vema.attributes.notice import Notice
 from vema.attributes.vesw_port_info import VeswPortInfo
 
 FIXED: list[Any] = [ClassPortInfo, VeswPortInfo, Notice]

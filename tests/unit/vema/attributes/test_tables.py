@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.generate.docs import PAGES, AttributeTable, attribute_table
-from vema.attributes.access import KEPT, READ_ONLY, READ_WRITE, ZERO
+from vema.base.types import KEPT, READ_ONLY, READ_WRITE, ZERO
 
 TABLES = PAGES["docs/reference/ema-attributes.md"]
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from hfi_sim.management.pma.ports import answer
+from hfi_sim.management.pma.ports import answer_in_ib_form
 from hfi_sim.wire.mad.attributes import IbPmAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, MadStatus, Method
 from hfi_sim.wire.mad.pma_attributes import COUNTERS
@@ -59,7 +59,7 @@ def test_port_counters_have_errors_at_most_what_their_fields_hold() -> None:
     header = MadHeader(
         **IB, mgmt_class=MadClass.PERFORMANCE, method=Method.GET, tid=1, attr_id=IbPmAttrId.PORT_COUNTERS
     )
-    status, data = answer(header, asked(1).ljust(_BYTES, b"\0"), 1, lambda: counts)
+    status, data = answer_in_ib_form(header, asked(1).ljust(_BYTES, b"\0"), 1, lambda: counts)
     told = struct.unpack_from(">BBHHBB4H4BHH5I", data, DATA_AT)
     assert (status, len(data)) == (0, _BYTES)
     assert told[:6] == (0, 1, 0, 0, 0, 3)

@@ -8,7 +8,7 @@ from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.topology import port_guids
-from opavnic.lab.hosts.interfaces import plan_interfaces
+from opavnic.lab.hosts.vnics import plan_interfaces
 from opavnic.world.em_node import EM_NODE
 
 LAB = """name: rails

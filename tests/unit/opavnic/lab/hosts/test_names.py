@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import ip_interface
 
-from opavnic.lab.hosts.names import HostNames, NamedVnic
+from opavnic.lab.hosts.host_files import HostNames, NamedVnic
 
 
 def vnic(vesw: str, *addresses: str) -> NamedVnic:

@@ -11,7 +11,7 @@ from aiohttp import ClientSession
 
 from hfi_sim.base.quantities import parse_time
 from lab_in_memory import lab_in_memory, served
-from opavnic.lab.run import check_service as service
+from opavnic.lab.run import lab_routes as service
 from opavnic.lab.run.reach import program
 from opavnic.lab.run.reach.echoes import told_now_and_then
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.base import log_packages
+from opavnic.base import packages
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.ownership import log_file
 from opavnic.lab.run.lab import Lab
@@ -310,19 +310,19 @@ async def test_package_from_outside_is_heard(place: Path, monkeypatch: pytest.Mo
             EntryPoint("y", "stranger:start", "other.apps"),
         )
 
-    monkeypatch.setattr(log_packages, "distributions", lambda: [Installed()])
-    log_packages.log_packages.cache_clear()
+    monkeypatch.setattr(packages, "distributions", lambda: [Installed()])
+    packages.log_packages.cache_clear()
     hub = LogHub(place / "log")
     logging.getLogger("outside.part").info("heard")
     logging.getLogger("stranger").warning("not heard")
     hub.close()
     monkeypatch.undo()
-    log_packages.log_packages.cache_clear()
+    packages.log_packages.cache_clear()
     assert lines(place) == ["INFO    outside.part: heard"]
 
 
 async def test_loggers_are_as_they_were_when_the_log_is_closed(place: Path) -> None:
-    loggers = [logging.getLogger(name) for name in (*log_packages.log_packages(), "asyncio")]
+    loggers = [logging.getLogger(name) for name in (*packages.log_packages(), "asyncio")]
     before = [(logger.level, list(logger.handlers)) for logger in loggers]
     LogHub(place / "log").close()
     assert [(logger.level, list(logger.handlers)) for logger in loggers] == before

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.netdev.neighbours import NeighbourTable
 from opavnic.lab.file.loader import parse_lab
-from opavnic.lab.run.neighbour_limits import too_small
+from opavnic.lab.hosts.static_neighbours import too_small
 from opavnic.lab.run.reach.plan import (
     LEAST_ROOM,
     EchoKind,

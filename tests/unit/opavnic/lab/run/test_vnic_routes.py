@@ -10,7 +10,7 @@ from hfi_sim.wire.mad.header import Method
 from lab_in_memory import lab_in_memory
 from opavnic.lab.file.errors import LabInputError
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.vnic_routes import remove_vnics
+from opavnic.lab.run.lab_routes import remove_vnics
 from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.core.messages import build_request

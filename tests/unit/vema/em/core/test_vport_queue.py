@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vema.em.core.vport_queue import WorkQueue
+from vema.em.core.turns import WorkQueue
 
 
 def _drain(queue: WorkQueue[str, int]) -> list[tuple[str, int]]:

@@ -12,8 +12,7 @@ import pytest
 
 from hfi_sim.base.types import MacAddr
 from unit.vema.em.em_fabric import EmFabric, config
-from vema.em.store.database import IN_MEMORY, Store, StoreError
-from vema.em.store.memory import RECORDS_LOST, StoreWriter
+from vema.em.store.database import IN_MEMORY, RECORDS_LOST, Store, StoreError, StoreWriter
 from vema.em.store.persisted import CountersRecord, EventRecord, SlotsRecord, Tombstone, VportRecord
 
 

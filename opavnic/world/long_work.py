@@ -1,9 +1,10 @@
-"""The limit of what takes long: silence. What has shown progress a moment ago may go on for as long as it likes."""
+"""What takes long: its limit is silence, and it goes in steps between which the event loop serves others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import asyncio
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, TypeVar
 
 SILENCE_S: Final = 30.0
 """Silence after which a lab gives an operation up."""
@@ -34,3 +35,28 @@ class Silence:
         self.seconds = 0.0 if sign != self._sign else self.seconds + min(passed, self._longest_s)
         self._sign = sign
         return self.seconds
+
+
+Result = TypeVar("Result")
+Steps = Generator[None, None, Result]
+"""A generator that yields after a few milliseconds of work and returns the result."""
+
+
+def at_once(steps: Steps[Result]) -> Result:
+    """Take all steps and return the result."""
+    result: list[Result] = []
+    for _ in _keeping(steps, result):
+        pass
+    return result[0]
+
+
+async def in_turns(steps: Steps[Result]) -> Result:
+    """Take all steps, yielding to the event loop after each, and return the result."""
+    result: list[Result] = []
+    for _ in _keeping(steps, result):
+        await asyncio.sleep(0)
+    return result[0]
+
+
+def _keeping(steps: Steps[Result], result: list[Result]) -> Iterator[None]:
+    result.append((yield from steps))
