@@ -20,7 +20,7 @@ from opavnic.cli.base.output import say
 
 if TYPE_CHECKING:
     from ejfat.base.drops import PipelineCounters
-    from ejfat.live.app import AppConfig
+    from ejfat.live.app_config import AppConfig
     from ejfat.live.ports import EthernetPort
 
 TAP_MAC = "02:4c:42:00:00:01"

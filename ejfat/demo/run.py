@@ -17,7 +17,8 @@ from ejfat.control.members import STALE_S
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.hosts import SocketUdpHost, UdpHost
 from ejfat.demo.nodes import EventSource, Ledger, Stream, WorkerNode
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab

@@ -22,7 +22,7 @@ from ejfat.live.carrier import LabCarrier
 from ejfat.live.lb_options import LbOptions
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.world.host_backends.backend import Interface
+from opavnic.world.host_backends.given import Interface
 from opavnic.world.part import AppRequest, PartWorld, RunningPart
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from vema.base.sections import Time
 if TYPE_CHECKING:
     from ejfat.control.grpc.serving import Inside
     from ejfat.control.plane import InstanceAddresses, PlaneConfig
-    from ejfat.live.app import AppConfig
+    from ejfat.live.app_config import AppConfig
 
 
 class BalancerOptions(BaseModel):
@@ -126,7 +126,7 @@ class BalancerOptions(BaseModel):
         Raises:  BadRequestError: options that do not go together, or a file that cannot be read.
         """
         from ejfat.control.plane import check_host
-        from ejfat.live.app import AppConfig
+        from ejfat.live.app_config import AppConfig
         from ejfat.live.routes import NextHops
 
         if bool(self.tls_cert) != bool(self.tls_key):

@@ -10,7 +10,8 @@ from hfi_sim.base.errors import FabricError
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, Lid, PortState, is_multicast_lid
 from hfi_sim.engine.events.outputs import PortId, SwitchId
-from hfi_sim.engine.link.config import SERVICE_CHANNELS, Egress
+from hfi_sim.engine.link.arbiter import Egress
+from hfi_sim.engine.link.config import SERVICE_CHANNELS
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hfi_sim.engine.config import PortConfig
 from hfi_sim.engine.events.outputs import BufferToken, Delivered, FlowChanged, PortId
 from hfi_sim.engine.events.queue import EngineState, Space
 from hfi_sim.engine.forwarding import is_management, lets_pass
-from hfi_sim.engine.link.config import Egress
+from hfi_sim.engine.link.arbiter import Egress
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import (
     BECN_BYTE3,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -22,10 +21,11 @@ from hfi_sim.engine.events.outputs import (
     record_of,
 )
 from hfi_sim.engine.events.queue import EngineState, Space
+from hfi_sim.engine.link.arbiter import Egress
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing, PythonRing
-from hfi_sim.engine.link.config import PLAIN_LINK, Egress, LinkConfig
+from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
-from hfi_sim.engine.link.direction import Direction
+from hfi_sim.engine.link.direction import Direction, Lookahead
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.vl_counters import VlCounters
 from hfi_sim.engine.link.wire import Visibility
@@ -423,52 +423,3 @@ def _own(ring: CaptureRing) -> PythonRing:
     if not isinstance(ring, PythonRing):
         raise TypeError(f"{type(ring).__name__} is not a ring of the Python engine")
     return ring
-
-
-class Lookahead:
-    """The minimum of `visible_from` over all link directions."""
-
-    def __init__(self) -> None:
-        self._least = 0
-        """The last result of `least`."""
-        self._changed: set[Direction] = set()
-        self._values: dict[Direction, int] = {}
-        """Of the directions that can cause an output."""
-        self._counts: Counter[int] = Counter()
-        """Number of directions with each value: few values, as links of a fabric are much alike."""
-        self._at_once: set[Direction] = set()
-        """Directions that cause outputs at once: a fault that holds packets back can release them without a
-        change of settings.
-        """
-
-    def changed(self, directions: Iterable[Direction]) -> None:
-        """Note directions whose value may have changed."""
-        self._changed.update(directions)
-
-    def forget(self, direction: Direction) -> None:
-        """Forget a direction that is gone."""
-        self._changed.discard(direction)
-        self._set(direction, None)
-        self._least = min(self._counts, default=0)
-
-    def least(self) -> int:
-        """Return the least value, in nanoseconds; 0 if no direction can cause an output."""
-        if self._changed:
-            for direction in self._changed | self._at_once:
-                self._set(direction, direction.visible_from)
-            self._changed.clear()
-            self._least = min(self._counts, default=0)
-        return self._least
-
-    def _set(self, direction: Direction, value: int | None) -> None:
-        old = self._values.pop(direction, None)
-        if old is not None:
-            self._counts[old] -= 1
-            if not self._counts[old]:
-                del self._counts[old]
-        self._at_once.discard(direction)
-        if value is not None:
-            self._values[direction] = value
-            self._counts[value] += 1
-            if value == 0:
-                self._at_once.add(direction)

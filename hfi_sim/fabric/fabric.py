@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 
 from hfi_sim.base.clock import Clock, ManualClock, to_seconds
-from hfi_sim.base.counters import Drop, PacketCounters
+from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.link_modes import SPEED_100G, planned_mode
 from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import Guid, PortEvent
 from hfi_sim.engine.api import Engine, EngineFactory
@@ -36,55 +33,19 @@ from hfi_sim.engine.link.config import PLAIN_LINK
 from hfi_sim.engine.link.two_way import LinkOptions
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.guids import GuidSpace
+from hfi_sim.fabric.notices import FabricChange, FabricNotice, ObservedPacket, PacketObserver
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
 from hfi_sim.management.pma.ports import counted_hfi, counted_switch
 from hfi_sim.management.sma.agent import SubnetManagementAgent
 from hfi_sim.management.smp.interface import SubnetInterface
-from hfi_sim.nodes.cable import Link, LinkDirection, LinkPort
+from hfi_sim.nodes.cable import Link, LinkDirection, LinkPort, count_generation
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import Hfi, HfiPort, NetdevFactory
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.routing.table import MAX_PORTS
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.header import MadClass
-
-
-class FabricChange(Enum):
-    """What changed in the wiring, or in what the subnet manager made of it."""
-
-    LINK_UP = "link_up"
-    LINK_DOWN = "link_down"
-    CAPABILITY = "capability"
-    DESCRIPTION = "description"
-    """What the node of a port says of itself."""
-    TABLES = "tables"
-    """The forwarding tables of a switch."""
-
-
-@dataclass(frozen=True, slots=True)
-class FabricNotice:
-    """One change, with the name of the link, node or port that it happened to."""
-
-    change: FabricChange
-    name: str
-    more: bool = False
-    """More changes with the same cause follow; a subscriber interested only in the outcome waits for the last."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedPacket:
-    """A packet at the moment it entered a link."""
-
-    time_s: float
-    """On the fabric's clock."""
-    direction: LinkDirection
-    packet: bytes
-    drop: Drop | None
-    """Why it ended there; None: it went on its way."""
-
-
-PacketObserver = Callable[[ObservedPacket], None]
 
 
 class Fabric:
@@ -233,7 +194,7 @@ class Fabric:
                 raise FabricError(f"port {port.name} is already cabled ({port.link.name})")
         link = Link(a, b, self.driver, options, seed=self.seed)
         self.links.append(link)
-        _count_generation(link, 1)
+        count_generation(link, 1)
         self._directions |= {direction.number: direction for direction in link.directions}
         for direction in link.directions:
             self._watch(direction, list(self._observers))
@@ -250,7 +211,7 @@ class Fabric:
             for direction in link.directions:
                 self._watch(direction, [])
                 del self._directions[direction.number]
-            _count_generation(link, -1)
+            count_generation(link, -1)
             for port in link.ends:
                 port.link = None
         numbers = [direction.number for link in gone for direction in link.directions]
@@ -472,13 +433,6 @@ class Fabric:
             for name, counters in self.counters()
             if counters.drops
         }
-
-
-def _count_generation(link: Link, change: int) -> None:
-    """Let both nodes of a cable that is laid, or taken away, know whether only CN5000 has its lanes."""
-    if planned_mode(link.planned_bps).speed == SPEED_100G:
-        for port in link.ends:
-            port.node.cn5000_cables += change
 
 
 def _no_carrier(departed: Departed) -> None:

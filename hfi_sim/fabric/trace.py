@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.fabric.fabric import Fabric, ObservedPacket
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.notices import ObservedPacket
 from hfi_sim.nodes.cable import LinkDirection
 
 DEFAULT_KEEP: Final = 20_000

@@ -9,12 +9,15 @@ from dataclasses import replace
 from hfi_sim.base.clock import to_ns
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import FabricError
-from hfi_sim.base.link_modes import Generation, LinkMode, active_mode
+from hfi_sim.base.link_modes import SPEED_100G, Generation, LinkMode, active_mode, planned_mode
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
-from hfi_sim.engine.events.outputs import DirectionId
-from hfi_sim.engine.link.config import Arbitration, Buffers, LinkConfig
+from hfi_sim.engine.events.outputs import (
+    DirectionId,
+)
+from hfi_sim.engine.link.arbiter import Arbitration, Buffers
+from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.two_way import LinkOptions, TwoWay
@@ -385,3 +388,10 @@ class Link:
     def far_end(self, port: LinkPort) -> LinkPort:
         """Return the port at the other end."""
         return self.ends[1] if port is self.ends[0] else self.ends[0]
+
+
+def count_generation(link: Link, change: int) -> None:
+    """Let both nodes of a cable that is laid, or taken away, know whether only CN5000 has its lanes."""
+    if planned_mode(link.planned_bps).speed == SPEED_100G:
+        for port in link.ends:
+            port.node.cn5000_cables += change

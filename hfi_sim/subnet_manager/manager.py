@@ -23,7 +23,8 @@ from hfi_sim.base.types import (
     Lid,
     PortState,
 )
-from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.notices import FabricChange, FabricNotice
 from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort

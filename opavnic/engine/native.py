@@ -14,8 +14,9 @@ from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.api import Engine, PortError
 from hfi_sim.engine.config import BoundaryEnd, End, HfiEnd, PortConfig, SwitchPortConfig
 from hfi_sim.engine.events.outputs import BufferToken, DirectionId, Output, PortId, SwitchId
+from hfi_sim.engine.link.arbiter import Egress
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
-from hfi_sim.engine.link.config import Egress, FlowControl, LinkConfig
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule, Tally
 from hfi_sim.engine.link.vl_counters import Uncounted, VlCounters, vl_counters

@@ -13,10 +13,11 @@ from hfi_sim.subnet_manager import SmNotice, SubnetManager
 from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.wire.mad.header import MAD_SIZE
 from vema.em.core.groups import NO_VESW, Group, group_gid
-from vema.em.desired.desired import PortFacts
 from vema.em.desired.election import ELECTION_GROUP
+from vema.em.desired.ports import PortFacts
 from vema.em.service.administered_subnet import PortName
-from vema.em.service.service import EmSubnet, EthernetService
+from vema.em.service.interfaces import EmSubnet
+from vema.em.service.service import EthernetService
 from vema.em.store.database import IN_MEMORY, Store
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class FabricNames:
 
 
 class SmTopology:
-    """A subnet manager as an EM sees it; a `vema.em.service.service.EmSubnet`."""
+    """A subnet manager as an EM sees it; a `vema.em.service.interfaces.EmSubnet`."""
 
     def __init__(self, sm: SubnetManager, port: HfiPort, *, host_of: HostOf = _hfi_name) -> None:
         """View the fabric of `sm` from `port`, on which the EM runs."""

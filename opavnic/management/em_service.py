@@ -30,7 +30,8 @@ from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
 from vema.em.core.reasons import given_pkeys_missing
 from vema.em.core.state import ManagedVesw, Port, Vport
-from vema.em.desired.desired import Checked, EmConfigError, checked
+from vema.em.desired.desired import EmConfigError
+from vema.em.desired.ports import Checked, checked
 from vema.em.desired.problems import Problem, gathered
 from vema.em.service.administered_subnet import AdministeredSubnet
 from vema.em.service.preview import EmSnapshot, preview

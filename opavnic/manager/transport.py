@@ -72,7 +72,7 @@ class _OpenRequest(NamedTuple):
 
 
 class UmadTransport:
-    """A `vema.em.service.service.MadTransport`."""
+    """A `vema.em.service.interfaces.MadTransport`."""
 
     def __init__(self, clock: Clock, view: Callable[[], PortView]) -> None:
         """Begin without a device: requests are not answered until there is one."""

@@ -11,7 +11,7 @@ from hfi_sim.base.text import unknown_name
 from hfi_sim.base.types import mac_text, parse_mac
 from hfi_sim.wire.mad.header import Method
 from opavnic.scenario.base import ScenarioError
-from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic, member_name
+from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, member_name
 from opavnic.scenario.managers import (
     BEST,
     CONVERGENCE_S,
@@ -23,6 +23,7 @@ from opavnic.scenario.managers import (
     has_agent,
     why_absent,
 )
+from opavnic.scenario.vnic import ScenarioVnic
 from opavnic.state.em import EmEvent
 from opavnic.world.em_node import EM_NODE, down_text
 from opavnic.world.host_backends.given import VnicKey

@@ -11,8 +11,9 @@ from typing import Any, Final
 from hfi_sim.base.text import unknown_name
 from opavnic.scenario.base import ScenarioError
 from opavnic.scenario.em import DEFAULT_PKEY
-from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost
 from opavnic.scenario.managers import CONVERGENCE_S
+from opavnic.scenario.vnic import ScenarioVnic
 from opavnic.world.host_backends.given import VnicKey
 from vema.attributes.attr_id import AttrId
 from vema.attributes.vesw_port_info import VeswPortInfo

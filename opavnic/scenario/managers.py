@@ -9,7 +9,8 @@ from hfi_sim.base.types import CapabilityMask3, PortState
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.management.em_port import SmTopology, make_em
 from opavnic.scenario.base import ScenarioError
-from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import ScenarioFabric, ScenarioHost
+from opavnic.scenario.vnic import ScenarioVnic
 from vema.em.core.core import EmCore
 from vema.em.desired.election import Role
 from vema.em.service.service import EthernetService

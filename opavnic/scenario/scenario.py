@@ -27,11 +27,12 @@ from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.subnet_manager import Routing
 from opavnic.scenario.base import LoopClock, ScenarioError, Timeline, check_time
 from opavnic.scenario.em import ScenarioEm
-from opavnic.scenario.hosts import Hosts, ScenarioFabric, ScenarioHost, ScenarioVnic
+from opavnic.scenario.hosts import Hosts, ScenarioFabric, ScenarioHost
 from opavnic.scenario.kernels import ScenarioKernel, check_kernels
 from opavnic.scenario.link_layer import MemoryLink
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.tap_backend import TapBackend
+from opavnic.scenario.vnic import ScenarioVnic
 from opavnic.state.em import EmEvent
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.wiring import lay, link_at, port_at, take_away

@@ -264,13 +264,7 @@ class Adapter:
     def read(self, kind: type[Value]) -> Value:
         """Return the current value of an attribute that is only read."""
         self._sync()
-        return _READERS[kind](self)
-
-    def _summary_counters(self) -> SummaryCounters:
-        return summary_of(self.counters, self.vport_num, self._config.vesw_id, self._opa_port_num)
-
-    def _error_counters(self) -> ErrorCounters:
-        return errors_of(self.counters, self.vport_num, self._config.vesw_id, self._opa_port_num)
+        return _READERS[kind](self.counters, self.vport_num, self._config.vesw_id, self._opa_port_num)
 
     def _swap_mac_table(self, table: MacTable) -> None:
         self.mac_table = table
@@ -447,8 +441,8 @@ class Adapter:
         self.netdev.close()
 
 
-_READERS: Final[Mapping[type[Value], Callable[[Adapter], Value]]] = {
-    SummaryCounters: Adapter._summary_counters,
-    ErrorCounters: Adapter._error_counters,
+_READERS: Final[Mapping[type[Value], Callable[[VnicCounters, int, int, int], Value]]] = {
+    SummaryCounters: summary_of,
+    ErrorCounters: errors_of,
 }
 """What returns the value of each attribute that is only read."""

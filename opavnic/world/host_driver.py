@@ -1,13 +1,15 @@
-"""What a world needs of the driver of a host's port, and those who show a lab of its VNICs."""
+"""A host on the fabric of a world, what the world needs of the driver of its ports, and who shows a lab its VNICs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.netdev.base import Merging, Netdev
-from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.nodes.hfi import Hfi, HfiPort
 from opavnic.vnic.counters import VnicCounters
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import VportNum
@@ -90,3 +92,36 @@ class HostDriver(Protocol):
 
     def close(self) -> None:
         """Take it and its VNICs from the port. May be called twice."""
+
+
+CrashHandler = Callable[[str], None]
+"""Called with the name of a host whose driver has just been unloaded."""
+
+
+class HeldBy(Enum):
+    """What keeps the agent of a port from running: each ends on its own."""
+
+    DRIVER = "the driver of its host is unloaded"
+    REMOVAL = "its HFI is out"
+
+
+def no_netdevs() -> None:
+    """Handle the end of the netdevs of a port whose host keeps none."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorldHost:
+    """One machine on the fabric, with its HFIs."""
+
+    name: str
+    hfis: tuple[Hfi, ...]
+
+    @property
+    def port(self) -> HfiPort:
+        """Its first port: the one that its name means as a member of a virtual switch."""
+        return self.hfis[0].ports[1]
+
+    @property
+    def ports(self) -> list[HfiPort]:
+        """All its ports, HFI by HFI."""
+        return [port for hfi in self.hfis for port in hfi.ports.values()]

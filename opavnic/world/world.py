@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
@@ -43,14 +41,12 @@ from opavnic.vnic.adapter import Configured, no_host
 from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.host_driver import HostDriver
+from opavnic.world.host_driver import CrashHandler, HeldBy, HostDriver, WorldHost, no_netdevs
 from vema.base.types import EMA_OUI
 
 if TYPE_CHECKING:
     from opavnic.datapath.native_thread import NativeDatapath
 
-CrashHandler = Callable[[str], None]
-"""Called with the name of a host whose driver has just been unloaded."""
 TrapHandler = Callable[[MadRequest], None]
 DESCRIPTIONS: Final = "%h %d"
 """What HFIs say of themselves unless told otherwise: as rdma-ndd and the driver have it, `h1 hfi1_0`."""
@@ -58,35 +54,6 @@ DESCRIPTION_BYTES: Final = 64
 ManagedBy = Literal["builtin", "external", "remote"]
 """Manager that brings a fabric up: the built-in subnet manager, a fabric manager started in a host, or the
 built-in subnet manager on another machine of the cluster."""
-
-
-class _HeldBy(Enum):
-    """What keeps the agent of a port from running: each ends on its own."""
-
-    DRIVER = "the driver of its host is unloaded"
-    REMOVAL = "its HFI is out"
-
-
-def no_netdevs() -> None:
-    """Handle the end of the netdevs of a port whose host keeps none."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorldHost:
-    """One machine on the fabric, with its HFIs."""
-
-    name: str
-    hfis: tuple[Hfi, ...]
-
-    @property
-    def port(self) -> HfiPort:
-        """Its first port: the one that its name means as a member of a virtual switch."""
-        return self.hfis[0].ports[1]
-
-    @property
-    def ports(self) -> list[HfiPort]:
-        """All its ports, HFI by HFI."""
-        return [port for hfi in self.hfis for port in hfi.ports.values()]
 
 
 class World:
@@ -168,7 +135,7 @@ class World:
         """The management agent and the VNICs of each port whose driver is ours, by HFI:PORT."""
         self.drivers: dict[str, HostDriver] = {}
         """The driver of each port that has one, by HFI:PORT."""
-        self._held_down: dict[str, set[_HeldBy]] = {}
+        self._held_down: dict[str, set[HeldBy]] = {}
         """What keeps the agent of a port from running."""
         self._unloaded: dict[str, Callable[[], None]] = {}
         self.carrier: NativeDatapath | None = None
@@ -419,35 +386,35 @@ class World:
     def crash(self, host: str) -> None:
         """Unload the driver of a host: its VNICs disappear until it is loaded again and an EM configures it."""
         for driver in self.drivers_of(host):
-            self._hold_down(driver, _HeldBy.DRIVER)
+            self._hold_down(driver, HeldBy.DRIVER)
         for handler in tuple(self._crash_handlers):
             handler(host)
 
     def restart(self, host: str) -> None:
         """Load the driver of a host again after `crash`."""
         for driver in self.drivers_of(host):
-            self._let_up(driver, _HeldBy.DRIVER)
+            self._let_up(driver, HeldBy.DRIVER)
         for handler in tuple(self._restart_handlers):
             handler(host)
 
     def _take_device(self, host: str, port: HfiPort) -> None:
         """Take a port with its HFI away from the driver. Parts of a host are on its first port."""
-        self._hold_down(self.drivers[port.name], _HeldBy.REMOVAL)
+        self._hold_down(self.drivers[port.name], HeldBy.REMOVAL)
         for handler in tuple(self._crash_handlers) if port is self.host(host).port else ():
             handler(host)
 
     def _put_device(self, host: str, port: HfiPort) -> None:
-        self._let_up(self.drivers[port.name], _HeldBy.REMOVAL)
+        self._let_up(self.drivers[port.name], HeldBy.REMOVAL)
         for handler in tuple(self._restart_handlers) if port is self.host(host).port else ():
             handler(host)
 
-    def _hold_down(self, driver: HostDriver, by: _HeldBy) -> None:
+    def _hold_down(self, driver: HostDriver, by: HeldBy) -> None:
         name = driver.port.name
         self._held_down.setdefault(name, set()).add(by)
         driver.crash()
         self._unloaded[name]()
 
-    def _let_up(self, driver: HostDriver, by: _HeldBy) -> None:
+    def _let_up(self, driver: HostDriver, by: HeldBy) -> None:
         held = self._held_down.get(driver.port.name, set())
         held.discard(by)
         if not held:

@@ -18,7 +18,8 @@ from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.events.segmentation import Segmenter
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.live.carrier import NativeCarrier
 from ejfat.live.ports import EthernetPort
 from ejfat.pipeline.native import NativePipeline, Wanted

@@ -15,7 +15,8 @@ import pytest
 from ejfat.control.health import issues_of
 from ejfat.control.members import Session, SessionState, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from opavnic_bench.ejfat.frames import udp_packet
 

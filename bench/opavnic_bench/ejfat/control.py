@@ -14,7 +14,8 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import INSTANCES, InstanceAddresses, PlaneConfig
 from ejfat.events.uri import EjfatUri
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.live.feedback import call, channel_to
 from opavnic_bench.base.turns import ratio
 

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.queue import EngineState, Space
-from hfi_sim.engine.link.config import Egress, FlowControl, Rooms, arbiter_of
+from hfi_sim.engine.link.arbiter import Egress, Rooms, arbiter_of
+from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.engine.link.wire import Wire
 from hfi_sim.wire.lrh16b import sc_of, with_fecn
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
-from hfi_sim.engine.events.outputs import DirectionId
-from hfi_sim.engine.events.queue import EngineState, Layer, Space
-from hfi_sim.engine.link.capture import Observer, PythonRing
-from hfi_sim.engine.link.config import (
-    INSTANT_BPS,
-    MAX_VLS,
-    Egress,
-    FlowControl,
-    LinkConfig,
-    vls_without_table,
+from hfi_sim.engine.events.outputs import (
+    DirectionId,
 )
+from hfi_sim.engine.events.queue import EngineState, Layer, Space
+from hfi_sim.engine.link.arbiter import Egress, vls_without_table
+from hfi_sim.engine.link.capture import Observer, PythonRing
+from hfi_sim.engine.link.config import INSTANT_BPS, MAX_VLS, FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import Lanes, LanesStatus
 from hfi_sim.engine.link.faults import FaultLayer
 from hfi_sim.engine.link.rule import FaultRule
@@ -329,3 +326,52 @@ class Direction:
     def wire_counters(self, now: int) -> WireCounters:
         """Return the counters in addition to packets and bytes."""
         return self._carried.counters(now)
+
+
+class Lookahead:
+    """The minimum of `visible_from` over all link directions."""
+
+    def __init__(self) -> None:
+        self._least = 0
+        """The last result of `least`."""
+        self._changed: set[Direction] = set()
+        self._values: dict[Direction, int] = {}
+        """Of the directions that can cause an output."""
+        self._counts: Counter[int] = Counter()
+        """Number of directions with each value: few values, as links of a fabric are much alike."""
+        self._at_once: set[Direction] = set()
+        """Directions that cause outputs at once: a fault that holds packets back can release them without a
+        change of settings.
+        """
+
+    def changed(self, directions: Iterable[Direction]) -> None:
+        """Note directions whose value may have changed."""
+        self._changed.update(directions)
+
+    def forget(self, direction: Direction) -> None:
+        """Forget a direction that is gone."""
+        self._changed.discard(direction)
+        self._set(direction, None)
+        self._least = min(self._counts, default=0)
+
+    def least(self) -> int:
+        """Return the least value, in nanoseconds; 0 if no direction can cause an output."""
+        if self._changed:
+            for direction in self._changed | self._at_once:
+                self._set(direction, direction.visible_from)
+            self._changed.clear()
+            self._least = min(self._counts, default=0)
+        return self._least
+
+    def _set(self, direction: Direction, value: int | None) -> None:
+        old = self._values.pop(direction, None)
+        if old is not None:
+            self._counts[old] -= 1
+            if not self._counts[old]:
+                del self._counts[old]
+        self._at_once.discard(direction)
+        if value is not None:
+            self._values[direction] = value
+            self._counts[value] += 1
+            if value == 0:
+                self._at_once.add(direction)

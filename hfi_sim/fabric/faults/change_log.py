@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from hfi_sim.fabric.fabric import Fabric, FabricChange, FabricNotice
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import ActiveFault, Faults
 from hfi_sim.fabric.faults.syntax import spec_text
+from hfi_sim.fabric.notices import FabricChange, FabricNotice
 
 CHANGES_KEPT: Final = 2000
 

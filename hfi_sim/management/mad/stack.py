@@ -16,7 +16,15 @@ from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
 from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
-from hfi_sim.management.mad.transfers import Arrivals, Departures, MessageKey, key_of
+from hfi_sim.management.mad.transfers import (
+    Arrivals,
+    Departures,
+    MessageKey,
+    busy_answer,
+    goes_in_segments,
+    is_segmentable,
+    key_of,
+)
 from hfi_sim.nodes.end_port import SERVICE_LEVELS
 from hfi_sim.wire.l4 import L4
 from hfi_sim.wire.lrh16b import dlid_of, is_9b, pkey_of, sc_of, slid_of
@@ -31,14 +39,12 @@ from hfi_sim.wire.mad.header import (
     MadHeader,
     MadStatus,
     Method,
-    mad_size,
 )
 from hfi_sim.wire.mad.rmpp import (
     RMPP_END,
     Rmpp,
     RmppType,
     acknowledged_again,
-    data_offset,
     is_active,
     refusal,
 )
@@ -215,7 +221,7 @@ class MadStack:
         message = mad.build(tid)
         key = (dlid, tid, header.mgmt_class)
         now = self._runner.time()
-        if _goes_in_segments(message):
+        if goes_in_segments(message):
             self._transactions.begin(now, key, None, timeout_s, retries, done)
             if not self._departures.begin(now, dlid, message, _Where(dlid, sl, dest_qp, pkey)):
                 self._transactions.forget(key)
@@ -301,11 +307,11 @@ class MadStack:
             self._departures.begin_lone(self._runner.time(), request.slid, response, where)
             self._runner.poll()
             return
-        if _goes_in_segments(response):
+        if goes_in_segments(response):
             if self._departures.begin(self._runner.time(), request.slid, response, where):
                 self._runner.poll()
                 return
-            response = _busy(response)
+            response = busy_answer(response)
         self._transmit(self._packet(where, response))
 
     def _next_deadline(self) -> float | None:
@@ -382,14 +388,14 @@ class MadStack:
 
     def _has_rmpp(self, header: MadHeader, mad: bytes) -> bool:
         """Return whether this stack looks at the RMPP header of a MAD."""
-        if _is_segmentable(mad):
+        if is_segmentable(mad):
             return True
         agent = self._agents.of(header, mad)
         return agent is not None and agent.rmpp and len(mad) >= RMPP_END
 
     def _is_lone(self, request: MadRequest, response: bytes) -> bool:
         """Return whether an agent with RMPP answers with a MAD that repeats the RMPP header of the request."""
-        if not is_active(response) or _is_segmentable(response):
+        if not is_active(response) or is_segmentable(response):
             return False
         return Rmpp.of(response).type == RmppType.DATA and self._has_rmpp(request.header, request.mad)
 
@@ -467,7 +473,7 @@ class MadStack:
         if arrival.message is None:
             return Drop.MAD_UNMATCHED if arrival.refused else None
         message = arrival.message
-        if not _is_segmentable(mad) and len(message) < len(mad):
+        if not is_segmentable(mad) and len(message) < len(mad):
             message = mad  # such an agent reads its receive buffer to the end
         return self.take(replace(request, mad=message, header=MadHeader.parse(message)), is_message=True)
 
@@ -482,23 +488,3 @@ class MadStack:
 
     def _give_away(self, request: MadRequest) -> Drop | None:
         return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
-
-
-def _is_segmentable(mad: bytes) -> bool:
-    """Return whether a MAD is of the class whose messages this stack takes apart and puts together by itself."""
-    return mad[1] == MadClass.SUBN_ADM and len(mad) >= RMPP_END
-
-
-def _goes_in_segments(message: bytes) -> bool:
-    """Return whether a message is one of RMPP: it says so itself, or is longer than a MAD."""
-    if not _is_segmentable(message):
-        return False
-    rmpp = Rmpp.of(message)
-    return len(message) > mad_size(message[0]) or (rmpp.active and rmpp.type == RmppType.DATA)
-
-
-def _busy(response: bytes) -> bytes:
-    """Return the answer that there is no room for a response now: its headers without its data."""
-    header = MadHeader.parse(response)
-    data = bytes(data_offset(header.mgmt_class) - MadHeader.SIZE)
-    return Mad(replace(header, status=MadStatus.BUSY), data).build()

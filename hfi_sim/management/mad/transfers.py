@@ -9,12 +9,22 @@ Source: drivers/infiniband/core/mad_rmpp.c of Linux.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from hfi_sim.management.mad.timers import Timers
-from hfi_sim.wire.mad.header import METHOD_OFFSET, RESPONSE_BIT, TID
+from hfi_sim.wire.mad.header import (
+    METHOD_OFFSET,
+    RESPONSE_BIT,
+    TID,
+    Mad,
+    MadClass,
+    MadHeader,
+    MadStatus,
+    mad_size,
+)
 from hfi_sim.wire.mad.rmpp import (
+    RMPP_END,
     RMPP_VERSION,
     Lone,
     Reassembly,
@@ -251,3 +261,23 @@ class Departures(Generic[Where]):
         self._timers.set(key, now + ACK_S)
         if key not in self._due:
             self._due.append(key)
+
+
+def is_segmentable(mad: bytes) -> bool:
+    """Return whether a MAD is of the class whose messages this stack takes apart and puts together by itself."""
+    return mad[1] == MadClass.SUBN_ADM and len(mad) >= RMPP_END
+
+
+def goes_in_segments(message: bytes) -> bool:
+    """Return whether a message is one of RMPP: it says so itself, or is longer than a MAD."""
+    if not is_segmentable(message):
+        return False
+    rmpp = Rmpp.of(message)
+    return len(message) > mad_size(message[0]) or (rmpp.active and rmpp.type == RmppType.DATA)
+
+
+def busy_answer(response: bytes) -> bytes:
+    """Return the answer that there is no room for a response now: its headers without its data."""
+    header = MadHeader.parse(response)
+    data = bytes(data_offset(header.mgmt_class) - MadHeader.SIZE)
+    return Mad(replace(header, status=MadStatus.BUSY), data).build()

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from hfi_sim.engine.link.config import MAX_VLS, Arbitration, Buffers, FlowControl
+from hfi_sim.engine.link.arbiter import Arbitration, Buffers
+from hfi_sim.engine.link.config import MAX_VLS, FlowControl
 from hfi_sim.management.sma.facts import BUFFER_UNIT, HFI_VLS, Port
 from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
 from hfi_sim.nodes.hfi import HfiPort

@@ -10,7 +10,8 @@ from typing import Final
 
 from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT, PortState
-from hfi_sim.engine.link.config import MAX_VLS, SERVICE_CHANNELS, vls_without_table
+from hfi_sim.engine.link.arbiter import vls_without_table
+from hfi_sim.engine.link.config import MAX_VLS, SERVICE_CHANNELS
 from hfi_sim.management.sma.facts import Port, partition_cap_of
 from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
 from hfi_sim.nodes.end_port import ONE_TO_ONE

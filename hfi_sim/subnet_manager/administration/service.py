@@ -7,7 +7,7 @@ from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
-from hfi_sim.fabric.fabric import FabricChange, FabricNotice
+from hfi_sim.fabric.notices import FabricChange, FabricNotice
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from hfi_sim.fabric.fabric import FabricChange, FabricNotice
+from hfi_sim.fabric.notices import FabricChange, FabricNotice
 from hfi_sim.nodes.cable import Link
 from opavnic.cluster.errors import AskError, ClusterError
 from opavnic.cluster.protocol.placement import Placement

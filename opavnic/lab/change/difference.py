@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from opavnic.lab.file.loader import losses
 from opavnic.lab.file.model import LabModel
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
+from vema.em.desired.desired import VeswSection
 
 _FOLLOWED: Final = ("hosts", "vesws", "fabric", "faults", "em")
 """Sections of which at least a part may change while a lab runs."""
@@ -199,3 +200,52 @@ def _cables(topology: Topology) -> Iterator[Cable]:
 
 def _is_set_up_anew(name: str, before: LabModel, after: LabModel) -> bool:
     return name in before.hosts and bool(_keys(name, before, after))
+
+
+def only_nodes(topology: Topology, switches: Collection[str], hosts: Collection[str]) -> Topology:
+    """Return some nodes of a topology, without cables."""
+    nodes = {name: node for name, node in topology.nodes.items() if name in switches or node.host in hosts}
+    return Topology(topology.name, nodes, [])
+
+
+def with_other_rights(steps: LabDifference) -> list[str]:
+    """Return the hosts that stay whose partitions or rights to manage change."""
+
+    def rights(model: LabModel) -> dict[str, object]:
+        managing = model.managing_hosts
+        return {
+            name: ([(vesw.pkey, port.name) for vesw, port in model.vnics[name]], name in managing)
+            for name in model.hosts
+        }
+
+    before, after = rights(steps.before), rights(steps.after)
+    return [name for name in after if name in before and before[name] != after[name]]
+
+
+def remaining_members(vesws: list[VeswSection], after: list[VeswSection]) -> list[VeswSection]:
+    """Return the virtual switches of a manager without the members that leave."""
+    wanted = {vesw.id: set(vesw.members) for vesw in after}
+    found = []
+    for vesw in vesws:
+        if vesw.id not in wanted:
+            continue
+        members = [name for name in vesw.members if name in wanted[vesw.id]]
+        if members == list(vesw.members):
+            found.append(vesw)
+        elif members:
+            ports = [name for name in vesw.default_ports if name in members]
+            found.append(vesw.model_copy(update={"members": members, "default_ports": ports}))
+    return found
+
+
+def as_cabled(before: Topology, steps: LabDifference) -> Topology:
+    """Return a topology after some steps; the node of the managers stays where it is."""
+    gone = {frozenset((cable.a, cable.b)) for cable in steps.cables_gone}
+    nodes = {
+        name: node for name, node in before.nodes.items() if name in steps.topology.nodes or name == EM_NODE
+    }
+    for name, node in steps.topology.nodes.items():
+        if name != EM_NODE and (name not in nodes or node.kind is NodeKind.SWITCH):
+            nodes[name] = node
+    cables = [cable for cable in before.cables if frozenset((cable.a, cable.b)) not in gone]
+    return Topology(before.name, nodes, [*cables, *steps.cables_new])

@@ -7,23 +7,32 @@ First members leave their virtual switches, then hosts, cables and switches go a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from hfi_sim.base.errors import HfiSimError
-from hfi_sim.fabric.topology import NodeKind, Topology
+from hfi_sim.fabric.topology import Topology
 from opavnic.lab.change import edits
-from opavnic.lab.change.difference import LabDifference, difference, refusals
+from opavnic.lab.change.difference import (
+    LabDifference,
+    as_cabled,
+    difference,
+    only_nodes,
+    refusals,
+    remaining_members,
+    with_other_rights,
+)
 from opavnic.lab.change.edits import EditError, LabData
 from opavnic.lab.change.numbers import HostNumbers, VportNumbers, with_addresses_of, with_ids_of
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.fabric_model import EXPLICIT
 from opavnic.lab.file.members import pinned_vports, vport_numbers
-from opavnic.lab.file.model import CrossError, LabModel
+from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.parts import lab_model
+from opavnic.lab.file.problems import CrossError
 from opavnic.lab.hosts.kernel_host import KernelHost
 from opavnic.lab.hosts.vnics import vnics_of
 from opavnic.lab.run.lab import Lab
@@ -32,7 +41,6 @@ from opavnic.lab.run.save import saved_data
 from opavnic.lab.run.status import vnic_state
 from opavnic.lab.run.world_of import add_agent, let_manage
 from opavnic.lab.untrusted.rules import untrusted_problems
-from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.jobs import current_job
 from opavnic.world.long_work import SILENCE_S, Silence
@@ -40,7 +48,7 @@ from opavnic.world.parts.em_routes import converged_unless_silent
 from opavnic.world.wiring import lay, take_away
 from vema.base.sections import AS_WRITTEN
 from vema.base.types import VportNum
-from vema.em.desired.desired import EmConfig, VeswSection
+from vema.em.desired.desired import EmConfig
 from vema.em.desired.problems import all_named, model_problems
 
 _LOOK_AGAIN_S: Final = 0.01
@@ -259,7 +267,7 @@ class LivingLab:
             await self._let_leave(steps)
             await self._rewire(steps)
             lab.model = after
-            let_manage(world, after, _with_other_rights(steps))
+            let_manage(world, after, with_other_rights(steps))
             self._set_faults(steps)
             lab.machine.follow(after)
             await self._let_join(steps)
@@ -277,7 +285,7 @@ class LivingLab:
         core = None if lab.manager is None else lab.manager.em.core
         if core is None:
             return
-        remaining = _remaining(core.config.vesws, em_config(steps.after).vesws)
+        remaining = remaining_members(core.config.vesws, em_config(steps.after).vesws)
         if remaining == core.config.vesws:
             return
         left = self._leaving(steps)
@@ -328,9 +336,9 @@ class LivingLab:
                 guids = {node.name: node.guid for node in steps.topology.hosts()[name]}
                 world.add_host(name, guids, ports=after.hosts[name].ports, guids=guids)
             let_manage(world, after, steps.hosts_new)
-            world.keep_lids(_only(steps.topology, steps.switches_new, steps.hosts_new))
+            world.keep_lids(only_nodes(steps.topology, steps.switches_new, steps.hosts_new))
             lay(world, steps.cables_new)
-        world.topology = _as_cabled(world.topology, steps)
+        world.topology = as_cabled(world.topology, steps)
         lab.model = after
         for name in steps.hosts_new:
             backend = lab.hosts[name]
@@ -413,52 +421,3 @@ class LivingLab:
         moved = [name for name in after if name in before and before[name] != after[name]]
         await lab.reconciler.set_up(dict.fromkeys([*steps.hosts_set_up, *moved, *steps.hosts_new]))
         lab.machine.watch(steps.hosts_new)
-
-
-def _only(topology: Topology, switches: Collection[str], hosts: Collection[str]) -> Topology:
-    """Return some nodes of a topology, without cables."""
-    nodes = {name: node for name, node in topology.nodes.items() if name in switches or node.host in hosts}
-    return Topology(topology.name, nodes, [])
-
-
-def _with_other_rights(steps: LabDifference) -> list[str]:
-    """Return the hosts that stay whose partitions or rights to manage change."""
-
-    def rights(model: LabModel) -> dict[str, object]:
-        managing = model.managing_hosts
-        return {
-            name: ([(vesw.pkey, port.name) for vesw, port in model.vnics[name]], name in managing)
-            for name in model.hosts
-        }
-
-    before, after = rights(steps.before), rights(steps.after)
-    return [name for name in after if name in before and before[name] != after[name]]
-
-
-def _remaining(vesws: list[VeswSection], after: list[VeswSection]) -> list[VeswSection]:
-    """Return the virtual switches of a manager without the members that leave."""
-    wanted = {vesw.id: set(vesw.members) for vesw in after}
-    found = []
-    for vesw in vesws:
-        if vesw.id not in wanted:
-            continue
-        members = [name for name in vesw.members if name in wanted[vesw.id]]
-        if members == list(vesw.members):
-            found.append(vesw)
-        elif members:
-            ports = [name for name in vesw.default_ports if name in members]
-            found.append(vesw.model_copy(update={"members": members, "default_ports": ports}))
-    return found
-
-
-def _as_cabled(before: Topology, steps: LabDifference) -> Topology:
-    """Return a topology after some steps; the node of the managers stays where it is."""
-    gone = {frozenset((cable.a, cable.b)) for cable in steps.cables_gone}
-    nodes = {
-        name: node for name, node in before.nodes.items() if name in steps.topology.nodes or name == EM_NODE
-    }
-    for name, node in steps.topology.nodes.items():
-        if name != EM_NODE and (name not in nodes or node.kind is NodeKind.SWITCH):
-            nodes[name] = node
-    cables = [cable for cable in before.cables if frozenset((cable.a, cable.b)) not in gone]
-    return Topology(before.name, nodes, [*cables, *steps.cables_new])

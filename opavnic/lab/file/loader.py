@@ -12,8 +12,9 @@ from pydantic import (
 )
 
 from opavnic.lab.file.errors import ConfigError
-from opavnic.lab.file.model import CrossError, LabModel, cross_problems
+from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.parts import lab_model, part_problems
+from opavnic.lab.file.problems import CrossError, cross_problems
 from opavnic.lab.file.spread import spread_lab
 from opavnic.lab.file.yaml_source import YamlError, YamlSource, read_text
 from vema.em.desired.problems import Problem, model_problems

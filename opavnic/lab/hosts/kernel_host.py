@@ -13,7 +13,8 @@ from pathlib import Path
 
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.base.errors import NetdevError
-from hfi_sim.fabric.fabric import Fabric, FabricNotice
+from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.fabric.notices import FabricNotice
 from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkState

@@ -36,7 +36,8 @@ from opavnic.lab.ownership.owned import NamespaceRef, Owned
 from opavnic.lab.ownership.runtime import KERNEL, Journal, LabDir
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
-from opavnic.world.host_backends.backend import HostBackend, Interface
+from opavnic.world.host_backends.backend import HostBackend
+from opavnic.world.host_backends.given import Interface
 from opavnic.world.host_backends.memory_host import InMemoryHost
 from opavnic.world.host_backends.tap import TapHost
 

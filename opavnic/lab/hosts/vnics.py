@@ -10,8 +10,14 @@ from hfi_sim.netdev.base import IpInterface, Netdev
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
-from opavnic.world.host_backends.backend import HostBackend, Interface
-from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, VeswFacts, VnicKey, interface_name
+from opavnic.world.host_backends.backend import HostBackend
+from opavnic.world.host_backends.given import (
+    INTERFACE_NAME_MAX,
+    Interface,
+    VeswFacts,
+    VnicKey,
+    interface_name,
+)
 from opavnic.world.host_driver import HostDriver, ShownVnic
 from vema.base.types import VportNum
 from vema.em.desired.desired import VeswSection

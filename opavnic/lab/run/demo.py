@@ -20,7 +20,7 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.status import kernel_counters
-from opavnic.world.host_backends.backend import Interface
+from opavnic.world.host_backends.given import Interface
 
 PINGS: Final = 5
 TRANSFER_S: Final = 1.0

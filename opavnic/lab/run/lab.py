@@ -44,8 +44,8 @@ from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 from opavnic.vnic.adapter import Adapter
 from opavnic.world.cleanups import Cleanups
-from opavnic.world.host_backends.backend import HostBackend, Interface
-from opavnic.world.host_backends.given import VeswFacts
+from opavnic.world.host_backends.backend import HostBackend
+from opavnic.world.host_backends.given import Interface, VeswFacts
 from opavnic.world.jobs import current_job
 from opavnic.world.long_work import Steps, at_once
 from opavnic.world.part import PartWorld

@@ -18,7 +18,8 @@ from opavnic.datapath.selection import choose_workers
 from opavnic.engine.threaded import ThreadedDriver, carrier_engine, native_carrier
 from opavnic.kernel.drivers import HFI1
 from opavnic.lab.file.fabric_model import ALLOW
-from opavnic.lab.file.model import LabModel, names_that_can_crash
+from opavnic.lab.file.model import LabModel
+from opavnic.lab.file.problems import names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.kernel_host import FurtherPort, KernelDriver, KernelHost
 from opavnic.lab.run.share import Share

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import ETH_MTU_MAX, ETH_MTU_MIN
 from hfi_sim.netdev.base import IpInterface, Netdev
-from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.world.host_backends.given import (
     FindVesw,
     Given,
+    Interface,
     VeswFacts,
     VnicKey,
     first_free,
@@ -26,59 +24,8 @@ from opavnic.world.host_backends.given import (
     names_before_vesw,
     unknown_vesw,
 )
-from vema.em.desired.desired import VeswSection
-
-if TYPE_CHECKING:
-    from opavnic.world.host_backends.memory_host import MemoryHost
 
 log = logging.getLogger("opavnic.world")
-
-
-Attach = Callable[[Any], None]
-
-
-@dataclass(slots=True)
-class Interface:
-    """One VNIC that the lab file requests for a host."""
-
-    host: str
-    port: str
-    """The port that carries it, HFI:PORT."""
-    vesw: VeswSection
-    vport_num: int
-    """Among the vports of that port, from 1."""
-    name: str
-    addresses: tuple[IpInterface, ...]
-    nth: int = 0
-    """Which of the VNICs that its host has on the virtual switch, from 0: a host with two rails may have two."""
-    netdev: Netdev | None = None
-    """None until the EM has created the vport."""
-    memory_host: MemoryHost | None = None
-    """The small IP stack on the netdev, in a lab in memory."""
-    app_netdev: MemoryNetdev | None = None
-    """The same netdev, if an app of this process uses it."""
-    attach: Attach | None = None
-    """Called with each netdev that has been made and set up for it: makes it the port of a bridge."""
-    link_local: bool = True
-    """Whether its kernel gives it an IPv6 link-local address."""
-
-    @property
-    def key(self) -> VnicKey:
-        """Which VNIC of its host it is."""
-        return VnicKey(self.port, self.vport_num)
-
-    @property
-    def title(self) -> str:
-        """What it is called in the lab: `blue`, its virtual switch; the second one of its host there is `blue-2`."""
-        return interface_name(self.vesw.name, self.nth)
-
-    @property
-    def address(self) -> IpInterface | None:
-        """Its first address."""
-        return next(iter(self.addresses), None)
-
-    def __str__(self) -> str:
-        return f"{self.host}/{self.title}"
 
 
 SetUp = Callable[[Interface], None]

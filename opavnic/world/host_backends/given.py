@@ -1,4 +1,4 @@
-"""What the interfaces of VNICs were given on a host for their virtual switches: names and addresses.
+"""The VNICs that a lab requests for a host, and what their interfaces were given there: names and addresses.
 
 VeswPortInfo says on which virtual switch a VNIC is, not what that is called: name and address come from the lab, by the
 number of the virtual switch.
@@ -9,10 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from hfi_sim.netdev.base import IpInterface, Netdev
+from hfi_sim.netdev.memory import MemoryNetdev
+from vema.em.desired.desired import VeswSection
 
+if TYPE_CHECKING:
+    from opavnic.world.host_backends.memory_host import MemoryHost
+
+Attach = Callable[[Any], None]
 INTERFACE_NAME_MAX: Final = 15
 """IFNAMSIZ - 1."""
 RESERVED_INTERFACES: Final = frozenset({"lo", "all", "default"})
@@ -94,3 +100,47 @@ def names_before_vesw(host: str, vport_num: int) -> list[str]:
     """Return the names for a vport that is on no known virtual switch yet."""
     base = f"vnic{vport_num}"
     return [base, f"{host}-{base}", *(f"{base}-{number}" for number in _SUFFIXES)]
+
+
+@dataclass(slots=True)
+class Interface:
+    """One VNIC that the lab file requests for a host."""
+
+    host: str
+    port: str
+    """The port that carries it, HFI:PORT."""
+    vesw: VeswSection
+    vport_num: int
+    """Among the vports of that port, from 1."""
+    name: str
+    addresses: tuple[IpInterface, ...]
+    nth: int = 0
+    """Which of the VNICs that its host has on the virtual switch, from 0: a host with two rails may have two."""
+    netdev: Netdev | None = None
+    """None until the EM has created the vport."""
+    memory_host: MemoryHost | None = None
+    """The small IP stack on the netdev, in a lab in memory."""
+    app_netdev: MemoryNetdev | None = None
+    """The same netdev, if an app of this process uses it."""
+    attach: Attach | None = None
+    """Called with each netdev that has been made and set up for it: makes it the port of a bridge."""
+    link_local: bool = True
+    """Whether its kernel gives it an IPv6 link-local address."""
+
+    @property
+    def key(self) -> VnicKey:
+        """Which VNIC of its host it is."""
+        return VnicKey(self.port, self.vport_num)
+
+    @property
+    def title(self) -> str:
+        """What it is called in the lab: `blue`, its virtual switch; the second one of its host there is `blue-2`."""
+        return interface_name(self.vesw.name, self.nth)
+
+    @property
+    def address(self) -> IpInterface | None:
+        """Its first address."""
+        return next(iter(self.addresses), None)
+
+    def __str__(self) -> str:
+        return f"{self.host}/{self.title}"

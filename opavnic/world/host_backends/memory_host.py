@@ -20,7 +20,8 @@ from hfi_sim.base.types import MacAddr, mac_text
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.internet_checksum import checksum
-from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp
+from opavnic.world.host_backends.backend import HostBackend, SetUp
+from opavnic.world.host_backends.given import Interface
 
 BROADCAST: Final = MacAddr(b"\xff" * 6)
 STREAM_PORT: Final = 5201

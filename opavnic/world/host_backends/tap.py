@@ -27,8 +27,8 @@ from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from hfi_sim.netdev.watch import POLL_S
 from hfi_sim.wire.internet_checksum import checksum
-from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp, lacking
-from opavnic.world.host_backends.given import VnicKey
+from opavnic.world.host_backends.backend import HostBackend, SetUp, lacking
+from opavnic.world.host_backends.given import Interface, VnicKey
 
 log = logging.getLogger("opavnic.world")
 

@@ -27,8 +27,9 @@ from opavnic.devices.hfi_tree import DEV, SYS_CLASSES, hfi_tree
 from opavnic.devices.kernel.entry import EntryError, receive_arrival, why_no_fuse
 from opavnic.devices.kernel.session import MountSession
 from opavnic.devices.tree import Tree
+from opavnic.world.host_driver import WorldHost
 from opavnic.world.part import RunningPart
-from opavnic.world.world import World, WorldHost
+from opavnic.world.world import World
 
 if TYPE_CHECKING:
     from opavnic import _native

@@ -25,7 +25,8 @@ from opavnic.world.world import World
 from vema.base.errors import VemaError
 from vema.em.desired.desired import EmConfig
 from vema.em.service.administered_subnet import AdministeredSubnet
-from vema.em.service.service import EmSubnet, EthernetService
+from vema.em.service.interfaces import EmSubnet
+from vema.em.service.service import EthernetService
 
 log = logging.getLogger("opavnic.world.em")
 

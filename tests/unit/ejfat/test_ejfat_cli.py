@@ -15,7 +15,8 @@ import pytest
 from ejfat.base.errors import BadRequestError
 from ejfat.cli.live import parse_slots
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.pipeline.native import has_native
 from opavnic.cli.main import main
 

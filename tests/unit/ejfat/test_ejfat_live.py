@@ -25,7 +25,8 @@ from ejfat.demo.nodes import Ledger, event_data
 from ejfat.events.event import Event, LostEvent, ReassemblyCounters
 from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import Endpoint
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.live.feedback import Measured, Reporter
 from ejfat.live.ports import frames_of
 from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events

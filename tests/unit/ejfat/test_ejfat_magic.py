@@ -12,7 +12,8 @@ from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import PipelineCounters
 from ejfat.control.members import Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.pipeline.native import NativePipeline
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from native_module import needs_native

@@ -17,7 +17,8 @@ from ejfat.control.members import Worker
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.tables.schema import Dialect
 from unit.ejfat.pipelines import entries
 

@@ -17,7 +17,8 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.events.uri import EjfatUri
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.live.control_address import ControlAddress, peer_address
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from opavnic_bench.ejfat.frames import udp_packet

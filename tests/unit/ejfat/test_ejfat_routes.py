@@ -10,7 +10,8 @@ import pytest
 
 from ejfat.base.errors import ControlError
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.live.lb_options import BalancerOptions
 from ejfat.live.routes import NextHops, Route, next_hop
 

@@ -18,7 +18,8 @@ from ejfat.control.members import Session, Worker
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
 from ejfat.control.store import StateStore
 from ejfat.control.stored import parts_of
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from processes import child
 
 

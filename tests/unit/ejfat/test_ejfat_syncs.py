@@ -11,7 +11,8 @@ from ejfat.base.drops import LbDrop
 from ejfat.control.epochs.calendar import TICKS
 from ejfat.control.members import Session, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from opavnic_bench.ejfat.frames import udp_packet
 

@@ -15,7 +15,8 @@ from ejfat.control.members import SessionState, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.events.event import ReassemblyCounters
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.live.feedback import Measured, Reporter
 from unit.ejfat.test_ejfat_live import SENDER, WORKER, Wire
 

@@ -15,7 +15,8 @@ from ejfat.control.grpc.messages import COMPAT_TAG, mismatch
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.events.uri import EjfatUri
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from ejfat.live.doctor import DoctorPlan, examine
 from ejfat.live.feedback import Reporter
 

@@ -9,7 +9,8 @@ import pytest
 
 from ejfat.control.grpc.replies import status_reply
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.live.app import AppConfig, LbApp
+from ejfat.live.app import LbApp
+from ejfat.live.app_config import AppConfig
 from opavnic_bench.ejfat.frames import udp_packet
 
 FOUR, SIX = ip_address("10.0.0.1"), ip_address("fd00::1")

@@ -31,7 +31,8 @@ from vema.em.core.state import SCAN_GAP, Desired, ManagedVesw, Port, Vport
 from vema.em.core.steps import SERVED, Step
 from vema.em.core.turns import RecordLog, Turns
 from vema.em.core.virtual_switches import VirtualSwitches
-from vema.em.desired.desired import EmConfig, PortFacts
+from vema.em.desired.desired import EmConfig
+from vema.em.desired.ports import PortFacts
 from vema.em.store.persisted import CountersRecord, Memory, Record, Tombstone
 
 log = logging.getLogger("vema.em")

@@ -15,7 +15,7 @@ from vema.em.core.state import Desired, Port, Vport
 from vema.em.core.steps import LIFE, SERVED, Life, LifeEvent
 from vema.em.core.turns import RecordLog, Turns
 from vema.em.core.virtual_switches import VirtualSwitches
-from vema.em.desired.desired import PortFacts
+from vema.em.desired.ports import PortFacts
 from vema.em.store.persisted import Tombstone, VportRecord
 
 AFTER_TRAP_S: Final = 1.2

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vema.em.core.core import EmCore
 from vema.em.core.state import ManagedVesw, Port
-from vema.em.desired.desired import port_contradictions
+from vema.em.desired.ports import port_contradictions
 
 
 def why_not(core: EmCore, guid: int, vesw_id: int, group: str, given: bool) -> str:

@@ -12,7 +12,7 @@ from vema.attributes.traps import TRAP_BURST, TRAP_WINDOW_MS
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MAX_VPORTS
 from vema.em.core.steps import IN_SERVICE, Life, Step
-from vema.em.desired.desired import EmConfig, PortFacts
+from vema.em.desired.desired import EmConfig
 from vema.em.desired.mac_tables import (
     DIRTY,
     EMPTY,
@@ -24,6 +24,7 @@ from vema.em.desired.mac_tables import (
 )
 from vema.em.desired.movement import ABSENT, ASSIGNED, EARLIER, HOLD_S, MOVES, WINDOW_S, Owner
 from vema.em.desired.plan import VeswPlan
+from vema.em.desired.ports import PortFacts
 from vema.em.store.persisted import NO_MAC, EventRecord, VportKey, VportRecord
 
 DEFAULT_RESPONSE_TIME: Final = 18

@@ -9,9 +9,10 @@ from vema.em.core.groups import Groups
 from vema.em.core.state import ManagedVesw, Port, Vport, member_addresses, table_events
 from vema.em.core.steps import SERVED
 from vema.em.core.turns import RecordLog, Turns
-from vema.em.desired.desired import EmConfig, PortFacts, Roster
+from vema.em.desired.desired import EmConfig
 from vema.em.desired.mac_tables import VeswTable
 from vema.em.desired.plan import VeswPlan, plan_vesws
+from vema.em.desired.ports import PortFacts, Roster
 from vema.em.store.persisted import SlotsRecord, Tombstone
 
 SETTLE_S: Final = 1.0

@@ -11,16 +11,8 @@ from vema.attributes.class_port_info import ClassPortInfo
 from vema.attributes.vesw_port_info import PCP_VALUES, RcShift, VeswPortInfo
 from vema.base.lmac import Lmac
 from vema.base.types import ConfigState
-from vema.em.desired.desired import (
-    EmConfig,
-    Lane,
-    PortFacts,
-    Qos,
-    Roster,
-    RoutingControl,
-    TrafficClass,
-    VeswSection,
-)
+from vema.em.desired.desired import EmConfig, Lane, Qos, RoutingControl, TrafficClass, VeswSection
+from vema.em.desired.ports import PortFacts, Roster
 from vema.em.desired.ranges import ALL
 
 _SL_SHIFT: Final = 3

@@ -24,7 +24,7 @@ from hfi_sim.wire.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, mtu_code_for
 from vema.em.core.groups import Group, group_gid
-from vema.em.desired.desired import PartitionLane, PortFacts
+from vema.em.desired.ports import PartitionLane, PortFacts
 
 log = logging.getLogger("vema.em")
 
@@ -107,7 +107,7 @@ class _Member:
 
 
 class AdministeredSubnet:
-    """The EM's view; a `vema.em.service.service.EmSubnet`."""
+    """The EM's view; a `vema.em.service.interfaces.EmSubnet`."""
 
     given: Final = True
 

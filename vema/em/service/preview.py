@@ -8,8 +8,9 @@ from typing import Final
 
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.em.core.state import ManagedVesw, Port, Vport
-from vema.em.desired.desired import EmConfig, PortFacts, Roster
+from vema.em.desired.desired import EmConfig
 from vema.em.desired.plan import VeswPlan, class_port_info, differences, plan_vesws, port_info
+from vema.em.desired.ports import PortFacts, Roster
 
 SHOWN: Final = 4
 """Names listed in one line; for more, only the number of the others is given."""

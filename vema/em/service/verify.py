@@ -18,9 +18,10 @@ from vema.base.types import MAX_VPORTS, EthLinkStatus
 from vema.em.core.dialogue import PORT, request_for
 from vema.em.core.state import SCAN_GAP, Desired, MacList, Port, Vport
 from vema.em.core.steps import Step
-from vema.em.desired.desired import EmConfig, Roster
+from vema.em.desired.desired import EmConfig
 from vema.em.desired.mac_tables import ENTRY, SECTIONS, MemberTable, section_range
 from vema.em.desired.plan import class_port_info, differences, is_power_on, port_info
+from vema.em.desired.ports import Roster
 from vema.em.desired.ranges import ALL
 
 AT_ONCE: Final = 32

@@ -9,8 +9,9 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.forwarding import is_astray, sc_leaving
 from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
-from hfi_sim.fabric.fabric import Fabric, ObservedPacket
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
+from hfi_sim.fabric.notices import ObservedPacket
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet

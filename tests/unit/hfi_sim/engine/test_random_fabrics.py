@@ -24,8 +24,9 @@ from hfi_sim.base.types import LID_PERMISSIVE, SC_MANAGEMENT, PortState, is_mult
 from hfi_sim.engine.api import Engine, EngineFactory
 from hfi_sim.engine.config import HfiEnd, PortConfig, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.events.outputs import BufferToken, Delivered, DirectionId, Observed, PortId, SwitchId
+from hfi_sim.engine.link.arbiter import Arbitration, Buffers, Egress
 from hfi_sim.engine.link.capture import MAX_SNAP, CaptureConfig, CaptureRing
-from hfi_sim.engine.link.config import MAX_MTU, MAX_VLS, Arbitration, Buffers, Egress, FlowControl, LinkConfig
+from hfi_sim.engine.link.config import MAX_MTU, MAX_VLS, FlowControl, LinkConfig
 from hfi_sim.engine.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.engine.python import PythonEngine

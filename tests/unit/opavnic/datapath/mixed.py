@@ -17,8 +17,9 @@ from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.fabric.fabric import Fabric, ObservedPacket
+from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
+from hfi_sim.fabric.notices import ObservedPacket
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.subnet_manager import Routing, SubnetManager

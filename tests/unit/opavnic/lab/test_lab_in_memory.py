@@ -16,8 +16,7 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.vnics import avoid_taken_names, plan_interfaces
 from opavnic.lab.run.demo import run_demo
 from opavnic.lab.run.lab import Lab
-from opavnic.world.host_backends.backend import Interface
-from opavnic.world.host_backends.given import VnicKey
+from opavnic.world.host_backends.given import Interface, VnicKey
 from opavnic.world.host_backends.memory_host import InMemoryHost
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from hfi_sim.management.sa.picture import SaPort
 from opavnic.manager.port_names import DescribedPorts
-from vema.em.desired.desired import PortFacts, Roster, parse_config
+from vema.em.desired.desired import parse_config
+from vema.em.desired.ports import PortFacts, Roster
 
 
 def port(guid: int, description: str, number: int = 1, *, ethernet: bool = True) -> SaPort:

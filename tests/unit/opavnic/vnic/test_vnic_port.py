@@ -27,8 +27,9 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
 from vema.base.types import EMA_OUI, MadStatus, VportNum
 from vema.em.core.messages import build_request, read_response
-from vema.em.desired.desired import EmConfig, PortFacts, VeswSection
+from vema.em.desired.desired import EmConfig, VeswSection
 from vema.em.desired.plan import VeswPlan, port_info
+from vema.em.desired.ports import PortFacts
 
 BROADCAST = b"\xff" * 6
 

@@ -19,7 +19,7 @@ from opavnic.management import em_service
 from opavnic.world import json_body
 from opavnic.world.json_body import MAX_BODY, MAX_VALUES
 from vema.em.core.core import EmCore
-from vema.em.desired import desired
+from vema.em.desired import desired, ports
 
 TEXT = """
 name: em-lab
@@ -46,7 +46,7 @@ async def test_others_are_answered_while_a_configuration_is_checked(
         go_on.wait(60)
         return parse_config(data)
 
-    monkeypatch.setattr(desired, "parse_config", slow)
+    monkeypatch.setattr(ports, "parse_config", slow)
     applying = asyncio.ensure_future(post(http, json=RIGHT))
     try:
         await begun.wait()
@@ -101,8 +101,8 @@ async def test_character_set_that_nobody_knows_does_not_matter(http: ClientSessi
 async def test_fabric_that_changes_while_a_configuration_is_checked_is_no_internal_error(
     lab: Lab, http: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judged(data: object, roster: desired.Roster) -> desired.Checked:
-        found = desired.checked(data, roster)
+    def judged(data: object, roster: ports.Roster) -> ports.Checked:
+        found = ports.checked(data, roster)
         for hfi in lab.world.hosts["h1"].hfis:
             hfi.ports[1].set_pkeys([0x8009])
         return found

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hfi_sim.netdev.base import Netdev
-from opavnic.world.host_backends.backend import Interface
-from opavnic.world.host_backends.given import VeswFacts, VnicKey
+from opavnic.world.host_backends.given import Interface, VeswFacts, VnicKey
 from opavnic.world.host_backends.memory_host import InMemoryHost
 
 NAMES = {2: "blue", 3: "red", 4: "green"}

@@ -13,7 +13,8 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import VportNum
 from vema.em.core.dialogue import request_for
 from vema.em.core.steps import Step
-from vema.em.desired.desired import EmConfigError, checked, parse_config
+from vema.em.desired.desired import EmConfigError, parse_config
+from vema.em.desired.ports import checked
 from vema.em.service.service import EthernetService
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.errors import FabricError
-from hfi_sim.engine.link.arbiter import Arbiter
-from hfi_sim.engine.link.config import Arbitration, FlowControl, LinkConfig, arbiter_of
+from hfi_sim.engine.link.arbiter import Arbiter, Arbitration, arbiter_of
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager

@@ -12,7 +12,8 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.engine.events.outputs import Delivered, PortId
-from hfi_sim.engine.link.config import Buffers, FlowControl, LinkConfig
+from hfi_sim.engine.link.arbiter import Buffers
+from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.topology import Topology, clos

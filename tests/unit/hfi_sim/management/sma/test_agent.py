@@ -10,7 +10,8 @@ import pytest
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import PortState
-from hfi_sim.engine.link.config import Arbitration, Buffers, FlowControl
+from hfi_sim.engine.link.arbiter import Arbitration, Buffers
+from hfi_sim.engine.link.config import FlowControl
 from hfi_sim.management.sma.agent import TrapQueue
 from hfi_sim.management.sma.facts import NO_LOCAL_MEDIA, port_state_info_of
 from hfi_sim.management.sma.hfi_port import SM_START

@@ -12,7 +12,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.run import readiness
 from opavnic.lab.run.readiness import Pace, Readiness
-from opavnic.world.host_backends.backend import Interface
+from opavnic.world.host_backends.given import Interface
 from opavnic.world.jobs import LabJob
 from vema.base.types import VportNum
 from vema.em.desired.desired import VeswSection

@@ -22,9 +22,9 @@ from vema.attributes.attr_id import AttrId
 from vema.base.errors import AgentError
 from vema.em.core.audit import MIN_STEP_S, Audit
 from vema.em.core.state import ManagedVesw, Port, Vport
-from vema.em.desired.desired import PortFacts
 from vema.em.desired.mac_tables import DIRTY, SECTIONS, VeswTable, digest_of
 from vema.em.desired.plan import VeswPlan
+from vema.em.desired.ports import PortFacts
 from vema.em.service.service import EthernetService
 
 ROUND_S = 60.0

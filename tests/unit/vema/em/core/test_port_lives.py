@@ -16,7 +16,8 @@ from vema.em.core.dialogue import Request
 from vema.em.core.port_lives import ISOLATION_S
 from vema.em.core.state import Vport
 from vema.em.core.steps import Step
-from vema.em.desired.desired import PortFacts, parse_config
+from vema.em.desired.desired import parse_config
+from vema.em.desired.ports import PortFacts
 from vema.em.store.persisted import EventRecord, Memory
 
 PORT = PortFacts(1, 17, "h1:1", "h1", "h1", 1)

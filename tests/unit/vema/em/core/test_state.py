@@ -26,7 +26,8 @@ from vema.em.core.dialogue import DIGESTS_LOST, LIST_RESTARTS, Effect, Request, 
 from vema.em.core.messages import build_request
 from vema.em.core.state import Port, TrapWindow, Vport
 from vema.em.core.steps import Step
-from vema.em.desired.desired import PortFacts, parse_config
+from vema.em.desired.desired import parse_config
+from vema.em.desired.ports import PortFacts
 from vema.em.store.persisted import Memory, VportRecord
 
 HOSTS = range(1, 4)

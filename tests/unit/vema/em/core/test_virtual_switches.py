@@ -12,7 +12,8 @@ from unit.vema.em.core.test_state import LinkedBench, facts
 from vema.em.core import dialogue
 from vema.em.core.core import EmCore
 from vema.em.core.steps import Step
-from vema.em.desired.desired import EmConfig, LimitsSection, Roster, parse_config
+from vema.em.desired.desired import EmConfig, LimitsSection, parse_config
+from vema.em.desired.ports import Roster
 from vema.em.store.persisted import Memory
 
 HUB = 1

@@ -10,18 +10,9 @@ import pytest
 
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState
-from vema.em.desired.desired import (
-    EmConfig,
-    EmConfigError,
-    PartitionLane,
-    PortFacts,
-    Roster,
-    checked,
-    contradictions,
-    fabric_problems,
-    parse_config,
-)
+from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
 from vema.em.desired.plan import plan_vesws, port_info
+from vema.em.desired.ports import PartitionLane, PortFacts, Roster, checked, contradictions, fabric_problems
 from vema.em.desired.problems import Problem, path_text
 
 

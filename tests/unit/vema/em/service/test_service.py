@@ -19,9 +19,10 @@ from vema.attributes.mac_entries import MacEntries, MacEntry
 from vema.base.lmac import Lmac
 from vema.base.types import VportNum
 from vema.em.core.messages import build_request, read_response
-from vema.em.desired import desired
-from vema.em.desired.desired import EmConfig, EmConfigError, Roster, checked, parse_config
+from vema.em.desired import ports
+from vema.em.desired.desired import EmConfig, EmConfigError, parse_config
 from vema.em.desired.mac_tables import VeswTable
+from vema.em.desired.ports import Roster, checked
 from vema.em.desired.problems import Problem
 from vema.em.service.service import TURN
 
