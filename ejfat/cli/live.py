@@ -17,8 +17,8 @@ import typer
 from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.base.errors import BadRequestError, EjfatError, UriError
 from ejfat.cli.admin import Ca, Control
+from ejfat.events.event import MAX_EVENT
 from ejfat.events.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
-from ejfat.events.segmentation import MAX_EVENT
 from ejfat.tables.schema import SLOTS
 from hfi_sim.base.quantities import parse_size, size_text
 from opavnic.base.signals import call_on_ending_signals
@@ -100,7 +100,7 @@ def send(
     as_json: AsJson = False,
 ) -> None:
     """Cut files or stdin into events and send them to a load balancer."""
-    from ejfat.events.segmentation import Segmenter
+    from ejfat.events.event import Segmenter
     from ejfat.events.uri import EjfatUri
     from ejfat.live.sockets import SendPlan, send_events
     from ejfat.wire.headers import LB_PORT

@@ -15,8 +15,7 @@ from pathlib import Path
 from ejfat.control.balancer import Policy
 from ejfat.control.members import STALE_S
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.demo.hosts import SocketUdpHost, UdpHost
-from ejfat.demo.nodes import EventSource, Ledger, Stream, WorkerNode
+from ejfat.demo.nodes import EventSource, Ledger, SocketUdpHost, Stream, UdpHost, WorkerNode
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig
 from opavnic.lab.file.model import LabModel

@@ -20,8 +20,7 @@ from ejfat.control.feedback import Gains
 from ejfat.control.members import STALE_S
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.events.event import Event
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Event, Segmenter
 from ejfat.events.uri import EjfatUri, Endpoint
 from ejfat.live.feedback import Measured, Reporter, call, channel_to, check_version
 from ejfat.live.issues import troubles

@@ -18,9 +18,8 @@ from typing import BinaryIO
 
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.epochs.calendar import TICKS
-from ejfat.events.event import Event, LostEvent, ReassemblyCounters
+from ejfat.events.event import Event, LostEvent, ReassemblyCounters, Segmenter
 from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Reassembler
-from ejfat.events.segmentation import Segmenter
 from ejfat.events.uri import Endpoint
 from ejfat.live.clock import SteadyClock
 from ejfat.wire.headers import SyncHeader

@@ -1,4 +1,4 @@
-"""Both pipelines, for versions 1, 2 and 3, behind one interface with one set of tables; and the same natively, and faster.
+"""Both pipelines, for versions 1, 2 and 3, behind one interface with one set of tables; and the native one.
 
 The tables stay in Python; the native half gets them as a snapshot that is swapped as a whole after each change. Frames
 that it does not handle (ARP, ICMP echo, neighbor discovery, link-local groups) are left to the reference.

@@ -18,8 +18,7 @@ from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule
-from hfi_sim.engine.link.vl_counters import VlCounters
-from hfi_sim.engine.link.wire_counters import WireCounters
+from hfi_sim.engine.link.vl_counters import VlCounters, WireCounters
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import SIZE

@@ -27,9 +27,8 @@ from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.direction import Direction, Lookahead
 from hfi_sim.engine.link.rule import FaultRule
-from hfi_sim.engine.link.vl_counters import VlCounters
+from hfi_sim.engine.link.vl_counters import VlCounters, WireCounters
 from hfi_sim.engine.link.wire import Visibility
-from hfi_sim.engine.link.wire_counters import WireCounters
 from hfi_sim.engine.port import EnginePort
 from hfi_sim.engine.switch import EngineSwitch, EngineSwitchPort
 from hfi_sim.routing.table import LinearTable

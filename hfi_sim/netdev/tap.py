@@ -20,8 +20,7 @@ from hfi_sim.netdev.base import IpInterface, Merging
 from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import KernelAddressLists, LinkState, single_changes
-from hfi_sim.netdev.steering import ReceiveSteering
-from hfi_sim.netdev.sysctls import InterfaceSysctls
+from hfi_sim.netdev.sysctls import InterfaceSysctls, ReceiveSteering
 from hfi_sim.netdev.tap_frames import TapFrames, nothing
 from hfi_sim.netdev.tun import check_tap, open_tap, set_tap_carrier, tap_name
 from hfi_sim.netdev.watch import MovedWatcher, NamespaceWatcher

@@ -31,13 +31,14 @@ from hfi_sim.netdev.netlink import (
     RTM_NEWMULTICAST,
     RTM_NEWNEIGH,
     KernelAddressLists,
+    drain,
     ifindex_of,
     ifindex_of_address,
     is_of_bridge,
+    open_notifications,
     parse_ip,
     parse_link,
 )
-from hfi_sim.netdev.notices import drain, open_notifications
 from hfi_sim.netdev.tun import tap_name, tap_namespace
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule
 from hfi_sim.engine.link.two_way import LinkOptions, TwoWay
-from hfi_sim.engine.link.vl_counters import VlCounters
-from hfi_sim.engine.link.wire_counters import WireCounters
+from hfi_sim.engine.link.vl_counters import VlCounters, WireCounters
 
 
 class OfGeneration:

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hfi_sim.routing.graph import Channel, SwitchGraph, bits, mask_of
+from hfi_sim.routing.graph import Channel, Routes, SwitchGraph, bits, mask_of
 from hfi_sim.routing.multicast import SpanningForest
-from hfi_sim.routing.routes import Routes
 
 Buffer = tuple[int, int, int]
 """A channel and a virtual lane: switch, port, VL."""

@@ -18,8 +18,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hfi_sim.base.errors import FabricError
-from hfi_sim.routing.graph import Channel, SwitchGraph
-from hfi_sim.routing.routes import Ports, RouteLanes, Routes, Turn, check_lanes
+from hfi_sim.routing.graph import Channel, Ports, RouteLanes, Routes, SwitchGraph, Turn, check_lanes
 
 NAME: Final = "dimension-order"
 _COORDINATES: Final = re.compile(r"[0-9]+(?:-[0-9]+)*$")

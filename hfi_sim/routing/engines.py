@@ -9,8 +9,7 @@
 from __future__ import annotations
 
 from hfi_sim.base.errors import FabricError
-from hfi_sim.routing.graph import SwitchGraph, bits, mask_of
-from hfi_sim.routing.routes import Ports, Routes
+from hfi_sim.routing.graph import Ports, Routes, SwitchGraph, bits, mask_of
 
 
 class _PortChoice:

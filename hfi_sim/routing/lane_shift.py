@@ -16,8 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from hfi_sim.routing.engines import min_hop, ranks_from_centre
-from hfi_sim.routing.graph import SwitchGraph
-from hfi_sim.routing.routes import NextHops, Ports, RouteLanes, Routes, Turn, check_lanes
+from hfi_sim.routing.graph import NextHops, Ports, RouteLanes, Routes, SwitchGraph, Turn, check_lanes
 
 NAME: Final = "lane-shift"
 _NEVER: Final = -1 << 30

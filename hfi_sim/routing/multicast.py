@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping
 
-from hfi_sim.routing.graph import Channel, SwitchGraph
-from hfi_sim.routing.routes import Routes
+from hfi_sim.routing.graph import Channel, Routes, SwitchGraph
 
 
 class SpanningForest:

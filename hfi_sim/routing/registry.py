@@ -16,10 +16,9 @@ from hfi_sim.routing.deadlock import find_cycle
 from hfi_sim.routing.dimension_order import NAME as DIMENSION_ORDER
 from hfi_sim.routing.dimension_order import dimension_order
 from hfi_sim.routing.engines import fat_tree, min_hop, up_down
-from hfi_sim.routing.graph import SwitchGraph
+from hfi_sim.routing.graph import Routes, SwitchGraph
 from hfi_sim.routing.lane_shift import NAME as LANE_SHIFT
 from hfi_sim.routing.lane_shift import lane_shift
-from hfi_sim.routing.routes import Routes
 
 RoutingEngine = Callable[[SwitchGraph], Routes]
 GROUP: Final = "opavnic.routing"

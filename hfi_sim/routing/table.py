@@ -12,8 +12,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from hfi_sim.routing.graph import SwitchGraph
-from hfi_sim.routing.routes import Ports, Routes
+from hfi_sim.routing.graph import Ports, Routes, SwitchGraph
 
 GROUP_BASE: Final = 0x4000
 """Entries from here on name a group of ports."""

@@ -20,8 +20,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
 from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TAIL_SIZE, TRAILER_SIZE, Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import L2_9B, L2_16B, LT_HEAD, Lrh16B, with_length_qw
+from hfi_sim.wire.lrh16b import L2_9B, L2_16B, L4, LT_HEAD, EthernetL4, FmHeader, Lrh16B, with_length_qw
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.packet_9b import check_9b
 

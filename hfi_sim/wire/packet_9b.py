@@ -25,8 +25,7 @@ from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, is_multicast
 from hfi_sim.wire.field import FLAG, HEX, Code, Field
 from hfi_sim.wire.header import WireHeader, declared
 from hfi_sim.wire.icrc import ICRC_SIZE, Icrc
-from hfi_sim.wire.l4 import L4, QP_TEXTS, FmHeader
-from hfi_sim.wire.lrh16b import L2_9B, Lrh16B, length_qw_of
+from hfi_sim.wire.lrh16b import L2_9B, L4, QP_TEXTS, FmHeader, Lrh16B, length_qw_of
 
 
 class Lnh(Code):

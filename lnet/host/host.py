@@ -18,7 +18,7 @@ from lnet.lnetctl import COMMANDS, Document, Lnetctl, OwnerOf, no_owner
 from lnet.lnetctl.documents import connection_document
 from lnet.node.node import LnetInterface, LnetNode, Resolver
 from lnet.node.selftest import MATCH_BITS, Selftest, SelftestResult
-from lnet.objects.tx import Report, SendDone, SendFailed, TxKind
+from lnet.objects.stats import Report, SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.targets import KibTarget

@@ -23,7 +23,7 @@ from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Nid
 from lnet.host.host import LnetHost
 from lnet.node.node import LnetInterface
-from lnet.objects.tx import TxKind
+from lnet.objects.stats import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
 from lnet.settings.yaml_text import errors_yaml

@@ -14,7 +14,7 @@ from lnet.lnetctl.commands import Document, nid_of, number_of
 from lnet.lnetctl.documents import LO_NID
 from lnet.node.node import LnetNode
 from lnet.objects.objects import is_multi_rail
-from lnet.objects.tx import Report, SendDone, SendFailed
+from lnet.objects.stats import Report, SendDone, SendFailed
 from lnet.settings.dlc import PING_S, DiscoveryRequest, parse_dlc
 from lnet.settings.yaml_text import format_yaml
 from lnet.wire.ping import MAX_REPLY, PING_MATCH_BITS, RESERVED_PORTAL, PingInfo

@@ -15,7 +15,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.node import LnetInterface, LnetNode
-from lnet.objects.tx import Received, Report, SendDone, SendFailed
+from lnet.objects.stats import Received, Report, SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding, parse_networks
 from lnet.settings.targets import parse_targets

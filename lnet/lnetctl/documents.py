@@ -17,8 +17,8 @@ from lnet.o2iblnd.peer import KibPeer
 from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.peers import Peer, PeerNi, PeerState
 from lnet.objects.stats import NiStats
+from lnet.settings.config import NAMES
 from lnet.settings.health import Health, HealthStatus
-from lnet.settings.tunables import NAMES
 from lnet.settings.yaml_text import Quoted
 
 BACKUP: Final = -1

@@ -12,8 +12,7 @@ from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.lnetctl.commands import Commands, Document, checked, nid_of, number_of
 from lnet.lnetctl.documents import BACKUP, net_document
-from lnet.lnetctl.nets import NetCommands
-from lnet.lnetctl.peers import PeerCommands
+from lnet.lnetctl.nets import NetCommands, PeerCommands
 from lnet.objects.objects import KibNet, is_multi_rail
 from lnet.settings.config import LndConfig
 from lnet.settings.dlc import DlcDocument, PeerEntry, parse_dlc

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lnet.base.nid import Nid
 from lnet.o2iblnd.peer import KibPeer
 from lnet.objects.peers import DELIVERIES_KEPT
-from lnet.objects.tx import Received
+from lnet.objects.stats import Received
 from lnet.wire.lnet_hdr import LnetHdr
 from lnet.wire.ping import PING_MATCH_BITS, RESERVED_PORTAL
 

@@ -21,15 +21,13 @@ from lnet.o2iblnd.conns import ConnTable
 from lnet.o2iblnd.peer import LossCause
 from lnet.objects.objects import DevEvent, DevState, KibDev, KibNet, KibRoute, is_multi_rail
 from lnet.objects.peers import KibTx
-from lnet.objects.stats import Traffic
-from lnet.objects.tx import NetRemoved, Report, TxKind
+from lnet.objects.stats import NetRemoved, Report, Traffic, TxKind
 from lnet.routes.bonding import ChannelBonding, Connd
 from lnet.routes.messages import MessageTable
 from lnet.routes.multi_rail import MultiRail
-from lnet.settings.config import LndConfig
+from lnet.settings.config import LndConfig, NetTunables
 from lnet.settings.networks import Bonding
 from lnet.settings.targets import KibTarget, TargetTable
-from lnet.settings.tunables import NetTunables
 
 log = logging.getLogger("lnet.node.lnd")
 

@@ -31,10 +31,9 @@ from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd, MessageOptions
 from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
 from lnet.objects.objects import DevEvent, KibDev
-from lnet.objects.tx import Received, Report, SendFailed, TxKind
-from lnet.settings.config import LndConfig
+from lnet.objects.stats import Received, Report, SendFailed, TxKind
+from lnet.settings.config import LndConfig, NetTunables
 from lnet.settings.networks import NetworkGroup
-from lnet.settings.tunables import NetTunables
 
 if TYPE_CHECKING:
     from random import Random

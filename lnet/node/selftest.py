@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hfi_sim.base.clock import Clock
 from lnet.base.nid import Nid
-from lnet.objects.tx import Report, SendDone, SendFailed, TxKind
+from lnet.objects.stats import Report, SendDone, SendFailed, TxKind
 
 MATCH_BITS: Final = 0x5345_4C46_5445_5354
 """Match bits of selftest messages, so that a host can recognize and answer their GETs."""

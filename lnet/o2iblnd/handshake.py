@@ -11,9 +11,8 @@ from ipaddress import IPv4Address
 from typing import Final
 
 from lnet.base.errors import ProtocolError
-from lnet.settings.config import LndConfig
+from lnet.settings.config import LndConfig, NetTunables
 from lnet.settings.networks import LNET_MAX_INTERFACES
-from lnet.settings.tunables import NetTunables
 from lnet.wire.codes import QUEUE_DEPTH_1, VERSION, VERSION_1, VERSIONS, MsgType, RejectReason
 from lnet.wire.layouts import ANNOUNCE
 from lnet.wire.msg import IBLND_MSG_SIZE, MIN_MSG_SIZE, ConnParams, KibMsg, KibRej

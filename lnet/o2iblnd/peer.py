@@ -31,8 +31,7 @@ from lnet.o2iblnd.rdma import RegionTable, rdma_writes
 from lnet.o2iblnd.responder import Responder
 from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.peers import KibTx
-from lnet.objects.stats import Traffic
-from lnet.objects.tx import TxKind
+from lnet.objects.stats import Traffic, TxKind
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import LnetMsgType, MsgType
 from lnet.wire.lnet_hdr import LnetHdr

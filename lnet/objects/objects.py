@@ -14,8 +14,8 @@ from enum import StrEnum
 from ipaddress import IPv4Address
 
 from lnet.base.nid import Net, Nid
+from lnet.settings.config import NetTunables
 from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
-from lnet.settings.tunables import NetTunables
 
 
 class DevState(StrEnum):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from lnet.base.nid import Nid
 from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes
-from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.objects.stats import SendDone, SendFailed, TxKind
 from lnet.settings.health import Health, HealthStatus
 from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
 

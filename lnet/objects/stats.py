@@ -1,14 +1,17 @@
-"""What `lnetctl stats show` and the statistics of interfaces count.
+"""What is reported of messages, and what `lnetctl stats show` and the statistics of interfaces count.
 
 Source: the public struct lnet_counters, lnet_element_stats and lnet_ioctl_comm_count.
 """
 
 from __future__ import annotations
 
+import errno
 from dataclasses import asdict, dataclass, field
+from enum import Enum
 from typing import Final
 
 from lnet.base.nid import Nid
+from lnet.objects.objects import KibDev, KibRoute
 from lnet.settings.health import HealthStatus
 
 
@@ -123,3 +126,61 @@ class Traffic:
 
 def _add(counts: MsgCounts | LnetCounters, name: str, more: int = 1) -> None:
     setattr(counts, name, getattr(counts, name) + more)
+
+
+class TxKind(Enum):
+    """Kind of a message."""
+
+    PUT = "put"
+    GET = "get"
+
+
+@dataclass(frozen=True, slots=True)
+class SendDone:
+    """The peer has handed the message on (PUT), or its data has arrived (GET)."""
+
+    msg_id: int
+    nid: Nid
+    route: KibRoute
+    nob: int
+    """Payload bytes."""
+    attempts: int
+    data: bytes = b""
+    """GET: the fetched data."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendFailed:
+    """The message has failed and will not be delivered; if `in_doubt`, it may already have been."""
+
+    msg_id: int
+    nid: Nid
+    errno: int
+    """Negative."""
+    reason: str
+    in_doubt: bool = False
+
+    def __str__(self) -> str:
+        return f"message {self.msg_id} to {self.nid}: {errno.errorcode.get(-self.errno, '?')}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A PUT was delivered; it is reported once."""
+
+    src_nid: Nid
+    dst_nid: Nid
+    dev: KibDev
+    match_bits: int
+    hdr_data: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NetRemoved:
+    """The removal of a network is complete: no message of it is in flight."""
+
+    nid: Nid
+
+
+Report = SendDone | SendFailed | Received | NetRemoved

@@ -23,8 +23,7 @@ from lnet.o2iblnd.conns import ConnTable
 from lnet.o2iblnd.peer import KibPeer, LossCause
 from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.peers import KibTx, LocalNi, Peer, PeerNi
-from lnet.objects.stats import Traffic
-from lnet.objects.tx import Report, SendDone, SendFailed, TxKind
+from lnet.objects.stats import Report, SendDone, SendFailed, Traffic, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 

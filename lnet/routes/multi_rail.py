@@ -22,8 +22,7 @@ from lnet.base.nid import Net, Nid
 from lnet.o2iblnd.conns import ConnTable
 from lnet.objects.objects import KibDev, KibNet, KibRoute, is_multi_rail
 from lnet.objects.peers import LocalNi, Peer, PeerNi, PeerState
-from lnet.objects.stats import Traffic
-from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.objects.stats import SendDone, SendFailed, Traffic, TxKind
 from lnet.routes.messages import MessageTable
 from lnet.routes.rails import Rails
 from lnet.settings.config import LndConfig

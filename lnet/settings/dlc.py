@@ -25,10 +25,10 @@ from typing import Any, Final
 
 from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Net, Nid, is_other_net, parse_nids
+from lnet.settings.config import FIXED, LND_NAMES, NAMES
 from lnet.settings.networks import Bonding, NetworkGroup
 from lnet.settings.settings import ALIASES, ORDER
 from lnet.settings.targets import KibTarget
-from lnet.settings.tunables import FIXED, LND_NAMES, NAMES
 from lnet.settings.yaml_text import DlcReader
 from opavnic.lab.file.yaml_source import YamlError, YamlSource
 from vema.em.desired.problems import KeyPath

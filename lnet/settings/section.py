@@ -11,10 +11,9 @@ from pydantic import AfterValidator, Field, model_validator
 from hfi_sim.base.quantities import time_text
 from lnet.base.errors import LnetConfigError
 from lnet.base.nid import Net
-from lnet.settings.config import MAX_RDMA_FRAGS, LndConfig
+from lnet.settings.config import CREDITS, MAX_RDMA_FRAGS, PEER_TIMEOUT_S, LndConfig
 from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
 from lnet.settings.targets import KibTarget, parse_targets
-from lnet.settings.tunables import CREDITS, PEER_TIMEOUT_S
 from lnet.wire.codes import Char
 from opavnic.base.files import MAX_TEXT, FileError, read_text
 from vema.base.sections import PartitionKey, Rate, Section, Time

@@ -26,9 +26,8 @@ from typer.core import TyperCommand
 from hfi_sim.base.errors import HfiSimError
 from opavnic.base.null_device_file import NullDeviceError, is_of_null, open_standard_streams
 from opavnic.base.signals import EXIT_INTERRUPTED, ReadersGoneError
-from opavnic.cli.base.errors import RENAMED, near
 from opavnic.cli.base.forms import form_asked_for, offer_forms, with_forms
-from opavnic.cli.base.group import CommandGroup
+from opavnic.cli.base.group import RENAMED, CommandGroup, near
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, complain, printing, say
 
 ENTRY_POINTS: Final = "opavnic.cli"

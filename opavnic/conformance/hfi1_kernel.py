@@ -11,8 +11,7 @@ from typing import Any, Final
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PortState
 from hfi_sim.management.sma.hfi_port import SM_START
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B, l4_of
+from hfi_sim.wire.lrh16b import L4, Lrh16B, l4_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import parse_fm_payload
 from hfi_sim.wire.mad.header import TID, Method

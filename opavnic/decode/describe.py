@@ -16,8 +16,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import DECIMAL, HEX, Field, Place, Shown, bytes_where
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TRAILER_SIZE, Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import L4_BYTE, Lrh16B, is_9b
+from hfi_sim.wire.lrh16b import L4, L4_BYTE, EthernetL4, FmHeader, Lrh16B, is_9b
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader, RmppHeader, VendorHeader, is_vendor_class
 from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Trailer, check_packet, parse_packet

@@ -7,12 +7,10 @@ from typing import Any, Final
 
 from hfi_sim.base.types import LID_PERMISSIVE, is_multicast_lid
 from hfi_sim.wire.field import Code
-from hfi_sim.wire.l4 import L4, QP_TEXTS
-from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.attributes import CommonAttrId, PmAttrId, SubnetAttrId
+from hfi_sim.wire.lrh16b import L4, QP_TEXTS, Lrh16B
+from hfi_sim.wire.mad.attributes import CommonAttrId, PmAttrId, SaAttrId, SaStatus, SubnetAttrId
 from hfi_sim.wire.mad.header import EMA_OUI, RESPONSE_BIT, MadClass, MadHeader, MadStatus, Method, mad_size
 from hfi_sim.wire.mad.pma_attributes import PmStatus
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.packet import QUAD_WORD
 from vema.attributes.attr_id import AttrId
 from vema.base.types import MAX_FABRIC_ID

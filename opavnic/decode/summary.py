@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh16b import L4, EthernetL4, FmHeader, Lrh16B, is_9b
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
-from hfi_sim.wire.lrh16b import Lrh16B, is_9b
 from hfi_sim.wire.mad.fm_packet import mad_start
 from hfi_sim.wire.mad.header import MadClass, MadHeader
 from hfi_sim.wire.packet_9b import Bth, bth_at

@@ -19,8 +19,7 @@ from hfi_sim.engine.link.capture import CaptureConfig, CaptureRing
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus
 from hfi_sim.engine.link.rule import FaultRule, Tally
-from hfi_sim.engine.link.vl_counters import Uncounted, VlCounters, vl_counters
-from hfi_sim.engine.link.wire_counters import WireCounters
+from hfi_sim.engine.link.vl_counters import Uncounted, VlCounters, WireCounters, vl_counters
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.icrc import IBA_POLYNOMIAL, Icrc
 from opavnic.base.errors import DatapathUnavailableError

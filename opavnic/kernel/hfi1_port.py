@@ -24,8 +24,7 @@ from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.wire.icrc import TRAILER_SIZE
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import L4_BYTE, is_9b, l4_of, sc_of
+from hfi_sim.wire.lrh16b import L4, L4_BYTE, is_9b, l4_of, sc_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import parse_mad_packet
 from hfi_sim.wire.mad.header import MadHeader, Method

@@ -26,8 +26,7 @@ from hfi_sim.base.types import (
     PortState,
 )
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import dlid_of, l4_of, sc_of
+from hfi_sim.wire.lrh16b import L4, dlid_of, l4_of, sc_of
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_mad_packet
 from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method

@@ -19,8 +19,7 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import L4_BYTE, Lrh16B
+from hfi_sim.wire.lrh16b import L4, L4_BYTE, EthernetL4, Lrh16B
 from hfi_sim.wire.packet import seal_packet
 from opavnic.kernel.wire import TX_REASONS, KernelDrops, WireKind, build_frame, parse_frame, state_of
 

@@ -12,7 +12,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SmNotice, SubnetManager
 from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.wire.mad.header import MAD_SIZE
-from vema.em.core.groups import NO_VESW, Group, group_gid
+from vema.em.core.virtual_switches import NO_VESW, Group, group_gid
 from vema.em.desired.election import ELECTION_GROUP
 from vema.em.desired.ports import PortFacts
 from vema.em.service.administered_subnet import PortName

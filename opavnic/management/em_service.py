@@ -1,6 +1,6 @@
 """The commands of a running Ethernet Manager, in a lab and as a program: what it is asked and told, typed.
 
-They know neither HTTP nor sockets: `opavnic.world.parts.em_routes` carries them in a lab, `opavnic.manager` in a
+They know neither HTTP nor sockets: `opavnic.world.parts.em` carries them in a lab, `opavnic.manager` in a
 program.
 """
 

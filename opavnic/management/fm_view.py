@@ -16,7 +16,7 @@ from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.sma.facts import Port, port_guid_of, port_num_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.sa.records import LinkRecord, NodeRecord, PortInfoRecord, SmInfoRecord, VfInfoRecord
 from hfi_sim.wire.sma.node import NodeInfo, NodeType
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, PortInfo

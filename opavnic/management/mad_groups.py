@@ -12,8 +12,8 @@ from typing import Final
 
 from hfi_sim.management.sa.client import status_text
 from hfi_sim.subnet_manager.administration.scope import gid_of
+from hfi_sim.wire.mad.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.mad.header import Mad, Method
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.records import McMemberRecord, NodeRecord
 from hfi_sim.wire.sma.node import NodeInfo

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.wire.captures import is_capture, packet_of, read_capture
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, Lrh16B
 from hfi_sim.wire.mad.fm_packet import parse_mad_packet
 from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of
 from hfi_sim.wire.packet import check_packet

@@ -11,8 +11,7 @@ from typing import Final
 
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.mad import pma_attributes as pm
-from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.mad.attributes import PmAttrId, SaAttrId, SubnetAttrId
 from hfi_sim.wire.sa import records
 from hfi_sim.wire.sa.by_attribute import RECORDS, RECORDS_IB
 from hfi_sim.wire.sma.node import IbNodeInfo, NodeDescription, NodeInfo, SwitchInfo

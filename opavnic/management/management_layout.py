@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from hfi_sim.wire.header import Header, WireHeader
-from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.attributes import CLASS_VERSION_OPA, SubnetAttrId
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     DATA_OFFSET_VENDOR,
@@ -20,7 +20,6 @@ from hfi_sim.wire.mad.header import (
     RmppHeader,
 )
 from hfi_sim.wire.mad.rmpp import Rmpp, RmppFlag, RmppType
-from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_OPA
 from hfi_sim.wire.mad.smp_header import DIRECTION, DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader
 from opavnic.decode import meanings

@@ -1,6 +1,6 @@
 """The control socket of the manager: HTTP/1.1 and JSON as a lab's control API has them, by the standard library alone.
 
-One request a connection. The paths are those of a lab (`opavnic.world.parts.em_routes`): the same client serves both.
+One request a connection. The paths are those of a lab (`opavnic.world.parts.em`): the same client serves both.
 """
 
 from __future__ import annotations

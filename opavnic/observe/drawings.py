@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.drawing import BLUE, BROWN, DIM, GREEN, RED, VIOLET, Canvas
 from hfi_sim.base.text import visible
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import l4_of
+from hfi_sim.wire.lrh16b import L4, l4_of
 from opavnic.decode.describe import DescribedField
 from opavnic.decode.summary import summarize
 from opavnic.observe.journeys import Journey, Message

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Final
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import visible
 from hfi_sim.base.types import LID_PERMISSIVE
-from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import L4, Lrh16B
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
-from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.mad.fm_packet import mad_start
 from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, Method
 from opavnic.decode import meanings

@@ -18,11 +18,9 @@ from typing import Any, Final
 
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Place, Shown
 from hfi_sim.wire.header import Header
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.lrh16b import L4, EthernetL4, FmHeader, Lrh16B
+from hfi_sim.wire.mad.attributes import PmAttrId, SaAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import SaHeader
 from opavnic.management.management_attributes import (

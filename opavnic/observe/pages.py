@@ -12,8 +12,7 @@ from typing import Final
 from hfi_sim.base.drawing import BLUE, BROWN, DIM, GREEN, RED, RULE, Canvas
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.text import counted, visible, xml_text
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import l4_of
+from hfi_sim.wire.lrh16b import L4, l4_of
 from opavnic.decode.describe import DescribedField, describe_packet
 from opavnic.decode.summary import summarize
 from opavnic.management.management_layout import layers

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from opavnic.scenario.base import ScenarioError
 from opavnic.scenario.em import ScenarioEm
+from opavnic.scenario.frames import Matcher
 from opavnic.scenario.hosts import Hosts, ScenarioHost
 from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.managers import EmStandby
-from opavnic.scenario.match import Matcher
 from opavnic.scenario.scenario import Scenario
 from opavnic.scenario.virtual import ms, ns, run_virtual, seconds, us
 from opavnic.scenario.vnic import ScenarioVnic

@@ -1,4 +1,4 @@
-"""The frames that a VNIC of a scenario has received, and what answers them."""
+"""The frames that a VNIC of a scenario has received, patterns that select some, and what answers them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,105 @@ from typing import Any, Final
 
 from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, IPv6
 from scapy.layers.l2 import ARP, Ether
-from scapy.packet import Packet
+from scapy.packet import NoPayload, Packet
 
+from opavnic.base.errors import OpavnicError
 from opavnic.scenario.base import ScenarioError, check_time
-from opavnic.scenario.match import Matcher, Pattern, PatternError, dissect, summary
+
+Pattern = Any
+"""A packet matches frames with equal values in all fields that it sets; a layer type, frames with that layer."""
+
+
+class PatternError(OpavnicError):
+    """A pattern is of a type that cannot match frames."""
+
+
+class Matcher:
+    """Matches frames against a pattern."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        """Check the pattern.
+
+        Raises:  PatternError: it is neither a packet, a layer, bytes nor a predicate.
+        """
+        is_layer = isinstance(pattern, type) and issubclass(pattern, Packet)
+        if not (
+            isinstance(pattern, bytes | Packet)
+            or is_layer
+            or (callable(pattern) and not isinstance(pattern, type))
+        ):
+            raise PatternError(
+                f"{pattern!r} is not a pattern; give a packet such as ARP(op=2), a layer such as ARP, bytes, "
+                "or a function of the packet"
+            )
+        self._pattern = pattern
+
+    def fits(self, frame: bytes) -> bool:
+        """Return whether an Ethernet frame matches."""
+        pattern = self._pattern
+        if isinstance(pattern, bytes):
+            return frame == pattern
+        packet = dissect(frame)
+        if isinstance(pattern, Packet):
+            return _has_layers(packet, pattern)
+        if isinstance(pattern, type):
+            return bool(packet.haslayer(pattern))
+        return bool(pattern(packet))
+
+    def __str__(self) -> str:
+        pattern = self._pattern
+        if isinstance(pattern, Packet):
+            return " / ".join(_layer_text(layer) for layer in _layers(pattern))
+        if isinstance(pattern, bytes):
+            return f"frame of {len(pattern)} bytes"
+        return getattr(pattern, "__name__", repr(pattern))
+
+
+def dissect(frame: bytes) -> Packet:
+    """Return a frame as a scapy packet."""
+    return Ether(frame)
+
+
+def summary(frame: bytes) -> str:
+    """Return a one-line summary of a frame."""
+    return str(dissect(frame).summary())
+
+
+def _layers(packet: Packet) -> list[Packet]:
+    layers = []
+    while not isinstance(packet, NoPayload):
+        layers.append(packet)
+        packet = packet.payload
+    return layers
+
+
+def _has_layers(packet: Packet, pattern: Packet) -> bool:
+    """Return whether `packet` has the layers of `pattern` in order, with the same values in all fields that it sets."""
+    remaining = packet
+    for layer in _layers(pattern):
+        found = remaining.getlayer(type(layer))
+        while found is not None and not _same_fields(found, layer):
+            found = found.payload.getlayer(type(layer))
+        if found is None:
+            return False
+        remaining = found.payload
+    return True
+
+
+def _same_fields(found: Packet, layer: Packet) -> bool:
+    for name, value in layer.fields.items():
+        field = layer.get_field(name)
+        if field.i2repr(layer, value) != field.i2repr(found, found.getfieldval(name)):
+            return False
+    return True
+
+
+def _layer_text(layer: Packet) -> str:
+    values = ", ".join(
+        f"{name}={layer.get_field(name).i2repr(layer, value)}" for name, value in layer.fields.items()
+    )
+    return f"{type(layer).__name__}({values})"
+
 
 DEFAULT_WITHIN_S: Final = 0.01
 _INBOX: Final = 4096

@@ -14,10 +14,9 @@ from hfi_sim.base.clock import Clock
 from hfi_sim.base.text import unknown_name
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.scenario.base import LoopClock, ScenarioError
-from opavnic.scenario.frames import DEFAULT_WITHIN_S
+from opavnic.scenario.frames import DEFAULT_WITHIN_S, Pattern
 from opavnic.scenario.kernels import ScenarioKernel
 from opavnic.scenario.link_layer import LinkLayer
-from opavnic.scenario.match import Pattern
 from opavnic.scenario.vnic import ScenarioVnic
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.world import World

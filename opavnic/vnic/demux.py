@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, EthernetL4, Lrh16B
 from vema.base.types import MAX_VESW_ID
 
 if TYPE_CHECKING:

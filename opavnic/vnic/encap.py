@@ -19,8 +19,7 @@ from typing import Final
 from hfi_sim.base.types import LID_MAX
 from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.icrc import TRAILER_SIZE
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.lrh16b import L2_16B, L4, LT_HEAD, EthernetL4, Lrh16B
 from hfi_sim.wire.packet import MAX_PACKET, QUAD_WORD
 from opavnic.vnic.flow import IPV4, IPV6, VLAN_TPIDS, entropy_of, without_tags
 from opavnic.vnic.mac_table import MacTable

@@ -19,7 +19,7 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import LID_MAX, CapabilityMask3, PortEvent
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import L4
 from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.vnic.adapter import Adapter, Configured, no_host
 from opavnic.vnic.demux import VnicDemux

@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from opavnic.conformance.datapaths import PythonDatapath
-from opavnic.conformance.encap_kernel import OWN_PORT, TAG_BESIDE, run_encap_kernel, unsealed
+from opavnic.conformance.sending_kernel import OWN_PORT, TAG_BESIDE, run_encap_kernel, unsealed
 from opavnic.conformance.vector_setup import EncapSituation
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "encap-1.jsonl.gz"

@@ -22,8 +22,8 @@ from hfi_sim.fabric.trace import Trace
 from hfi_sim.netdev.ethtool import GRO
 from native_module import needs_native
 from opavnic.lab.file.em_config import em_config
+from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.file.vesw_model import Vesw
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.run.lab import Lab
 from permission import require

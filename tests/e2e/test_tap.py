@@ -19,8 +19,7 @@ from hfi_sim.base.types import MacAddr, parse_mac
 from hfi_sim.netdev.base import Merging
 from hfi_sim.netdev.ethtool import GRO
 from hfi_sim.netdev.link_client import LinkClient
-from hfi_sim.netdev.netlink import RTM_NEWNEIGH
-from hfi_sim.netdev.notices import drain, open_notifications
+from hfi_sim.netdev.netlink import RTM_NEWNEIGH, drain, open_notifications
 from hfi_sim.netdev.tap import TapNetdev
 from hfi_sim.netdev.tap_factory import TapFactory
 from hfi_sim.netdev.tap_frames import ALONE_IN_A_ROW, QUIET_S

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import EthernetL4, FmHeader, Lrh16B
 from hfi_sim.wire.mad.fm_packet import parse_fm_payload
 from hfi_sim.wire.mad.header import MadHeader, oui_of
 from hfi_sim.wire.packet import build_packet, check_packet, parse_packet, strip

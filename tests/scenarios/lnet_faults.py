@@ -10,7 +10,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Nid
 from lnet.host.rig import LnetRig, RigHost
 from lnet.objects.objects import RouteState
-from lnet.objects.tx import SendDone, SendFailed
+from lnet.objects.stats import SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.wire.lnet_hdr import LnetHdr
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from lnet.objects.objects import KibRoute
-from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.objects.stats import SendDone, SendFailed, TxKind
 from lnet.settings.health import MAX_HEALTH, HealthStatus
 from lnet.settings.networks import Bonding
 from scenarios.lnet_faults import payload

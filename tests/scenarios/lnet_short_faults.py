@@ -11,7 +11,7 @@ from functools import cache
 
 from hfi_sim.base.clock import ManualClock
 from lnet.host.rig import LnetRig, RigHost
-from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.objects.stats import SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 from scenarios.lnet_faults import get_handler, payload

@@ -22,7 +22,7 @@ from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
-from lnet.objects.tx import Received, Report, SendDone, SendFailed
+from lnet.objects.stats import Received, Report, SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 from scenarios.lnet_faults import get_handler, payload

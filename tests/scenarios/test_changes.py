@@ -9,8 +9,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import l4_of, sc_of
+from hfi_sim.wire.lrh16b import L4, l4_of, sc_of
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms, us
 
 

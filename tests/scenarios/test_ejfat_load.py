@@ -17,7 +17,7 @@ import pytest
 from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig
 from ejfat.live.carrier import NativeCarrier

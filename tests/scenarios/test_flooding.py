@@ -9,8 +9,7 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import ARP, Ether
 
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import l4_of
+from hfi_sim.wire.lrh16b import L4, l4_of
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ms
 
 STRANGER = "00:1b:21:00:00:99"

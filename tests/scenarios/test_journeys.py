@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import l4_of
+from hfi_sim.wire.lrh16b import L4, l4_of
 from opavnic.cli.main import main
 from opavnic.observe.drawings import sequence
 from opavnic.observe.journeys import journeys, messages

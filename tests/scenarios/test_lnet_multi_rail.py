@@ -12,7 +12,7 @@ from hfi_sim.base.clock import ManualClock
 from lnet.base.nid import Nid
 from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
-from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.objects.stats import SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.health import MAX_HEALTH
 from lnet.settings.networks import Bonding

@@ -12,7 +12,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.nid import Net, Nid
 from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
-from lnet.objects.tx import NetRemoved, SendDone, SendFailed
+from lnet.objects.stats import NetRemoved, SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from opavnic_bench.lnet.bench import bench_lnet
 from scenarios.lnet_faults import TARGETS, A, B

@@ -20,7 +20,7 @@ from lnet.host.rig import LnetRig, RigHost
 from lnet.lnetctl import Lnetctl
 from lnet.objects.objects import KibRoute
 from lnet.objects.peers import KibTx, LocalNi, PeerNi
-from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.objects.stats import SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.health import MAX_HEALTH, HealthStatus
 from lnet.settings.networks import Bonding

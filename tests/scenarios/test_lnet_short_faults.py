@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnet.objects.tx import TxKind
+from lnet.objects.stats import TxKind
 from scenarios.lnet_short_faults import (
     DURATIONS_S,
     KINDS,

@@ -19,8 +19,7 @@ from hfi_sim.management.umad import agents as umad_agents
 from hfi_sim.subnet_manager import NoticeKind
 from hfi_sim.wire import icrc
 from hfi_sim.wire.header import Header
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import L2_16B, Lrh16B
+from hfi_sim.wire.lrh16b import L2_16B, L4, Lrh16B
 from hfi_sim.wire.mad import header as mad
 from hfi_sim.wire.mad import rmpp
 from hfi_sim.wire.mad.attributes import SubnetAttrId

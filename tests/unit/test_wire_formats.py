@@ -27,8 +27,7 @@ from hfi_sim.management.umad import abi
 from hfi_sim.wire import captures
 from hfi_sim.wire.field import BITS_PER_BYTE
 from hfi_sim.wire.header import Header, WireHeader
-from hfi_sim.wire.l4 import EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import EthernetL4, FmHeader, Lrh16B
 from hfi_sim.wire.mad import pma_attributes, pma_ib_attributes, smp_header
 from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.pma_attributes import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from opavnic.cli.base.errors import ELSEWHERE, RENAMED
+from opavnic.cli.base.group import ELSEWHERE, RENAMED
 from opavnic.cli.program.tree import PROGRAM, CommandPage, Paragraph, pages
 from tools.generate.sections import Section, fill
 

@@ -10,8 +10,7 @@ from typing import Final
 
 from hfi_sim.wire.field import Code, Place
 from hfi_sim.wire.header import Header
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, EthernetL4, FmHeader, Lrh16B
 from hfi_sim.wire.mad.header import MadHeader, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.pma_attributes import (
     PORT_STATUS,

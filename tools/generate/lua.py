@@ -25,12 +25,10 @@ from ejfat.wire.headers import (
 )
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Order, Place, Shown
 from hfi_sim.wire.header import Header
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
-from hfi_sim.wire.mad.attributes import CommonAttrId, PmAttrId, SubnetAttrId
+from hfi_sim.wire.lrh16b import L2_16B, L4, LT_HEAD, EthernetL4, FmHeader, Lrh16B
+from hfi_sim.wire.mad.attributes import CommonAttrId, PmAttrId, SaAttrId, SaStatus, SubnetAttrId
 from hfi_sim.wire.mad.header import EMA_OUI, MadClass, MadHeader, MadStatus, Method, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.pma_attributes import PmStatus
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.packet import Trailer
 from hfi_sim.wire.reliable_header import RcHeader, RcOpcode
 from lnet.base.nid import NetType

@@ -12,8 +12,8 @@ from hfi_sim.base.options import options_of
 from hfi_sim.engine.link import config, rule
 from hfi_sim.engine.link.config import CREDIT_OPTIONS, LINK_OPTIONS, LinkConfig, LinkOption
 from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, Match, PacketOptions
-from hfi_sim.fabric.faults import spec
-from hfi_sim.fabric.faults.spec import FAULT_OPTIONS
+from hfi_sim.fabric.faults import kinds
+from hfi_sim.fabric.faults.kinds import FAULT_OPTIONS
 from tools.generate.counters import comment, drop_section
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill
@@ -23,7 +23,7 @@ _ARGUMENTS: Final = "native/python/src/fabric_args.rs"
 _PAGE: Final = "docs/how-to/fabric.md"
 _RULE: Final = module_file(rule.__name__)
 _LINK: Final = module_file(config.__name__)
-_RULES: Final = f"{_RULE}, {module_file(spec.__name__)}"
+_RULES: Final = f"{_RULE}, {module_file(kinds.__name__)}"
 _BODY: Final = " " * 4
 _VALUE: Final = " " * 12
 """Indentation of the fields of a structure, and of those of a value in a method."""

@@ -6,7 +6,7 @@ from hfi_sim.wire.header import Header
 
 
 def origin(*headers: Header) -> str:
-    """Return the files that declare the headers: `hfi_sim/wire/l4.py, hfi_sim/wire/lrh16b.py`."""
+    """Return the files that declare the headers: `hfi_sim/wire/lrh16b.py, hfi_sim/wire/lrh16b.py`."""
     return ", ".join(sorted({module_file(header.module) for header in headers}))
 
 

@@ -8,8 +8,7 @@ from typing import Final
 
 from ejfat.wire.headers import LB_MAGIC, LB_PORT, SYNC_MAGIC, LbHeaderV1, LbHeaderV2, LbHeaderV3, SyncHeader
 from hfi_sim.wire.header import Header, WireHeader
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import L2_9B, L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.lrh16b import L2_9B, L2_16B, L4, LT_HEAD, EthernetL4, Lrh16B
 from hfi_sim.wire.packet import Trailer
 from tools.generate.origins import module_file, origin
 from tools.generate.sections import note

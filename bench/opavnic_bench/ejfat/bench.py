@@ -13,7 +13,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from ejfat.pipeline.native import Backend, NativePipeline, make_pipeline
 from hfi_sim.base import precise_loop
 from opavnic_bench.base.turns import PeerError, Progress, repeat, silent, take_turns

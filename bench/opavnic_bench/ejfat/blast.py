@@ -23,7 +23,7 @@ from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from ejfat.events.uri import EjfatUri
 from ejfat.live.feedback import Reporter, call, channel_to
 from ejfat.wire.headers import LB_PORT

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from opavnic_bench.base.turns import ratio
 
 PIPELINE, MEMORY_LAB, TAP_LAB, ALONE, INTERFACE, FORWARDER, INTERFACE_CALM, FORWARDER_CALM, RELAY, MOCK = (

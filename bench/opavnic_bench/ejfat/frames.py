@@ -10,7 +10,7 @@ from ejfat.control.epochs import programming
 from ejfat.control.epochs.calendar import spread
 from ejfat.control.epochs.epochs import EpochManager
 from ejfat.control.epochs.programming import Rewrite, TableTarget
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from ejfat.tables.schema import Op, TableSet
 from ejfat.wire.headers import LB_PORT
 from hfi_sim.wire.internet_checksum import checksum

@@ -19,7 +19,7 @@ from subprocess import DEVNULL, PIPE, Popen
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from ejfat.pipeline.native import Backend
 from opavnic.lab.run.lab import Lab
 from opavnic_bench.base.turns import BenchError

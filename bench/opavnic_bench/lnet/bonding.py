@@ -12,7 +12,7 @@ from lnet.base.nid import Nid
 from lnet.host.rig import LnetRig, RigHost
 from lnet.node.node import LnetNode
 from lnet.node.selftest import Selftest, SelftestResult
-from lnet.objects.tx import SendDone, SendFailed, TxKind
+from lnet.objects.stats import SendDone, SendFailed, TxKind
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 

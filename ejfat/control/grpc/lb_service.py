@@ -19,8 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import BadRequestError, ControlError, ForbiddenError, UnknownError
 from ejfat.control.grpc import chain_service, messages
-from ejfat.control.grpc.messages import COMPAT_TAG
-from ejfat.control.grpc.replies import overview_row, reservation_reply, status_reply
+from ejfat.control.grpc.messages import COMPAT_TAG, overview_row, reservation_reply, status_reply
 from ejfat.control.grpc.serving import Caller, Context, answered
 from ejfat.control.health import issues_of_family
 from ejfat.control.history import RETENTION_S, Selector, Series

@@ -16,9 +16,8 @@ from typing import Any
 import grpc
 
 from ejfat.base.errors import ControlError, EjfatError
-from ejfat.control.grpc.metrics import Metrics
 from ejfat.control.grpc.serving import Context, require_token
-from ejfat.control.grpc.stats import is_selected, stats_of
+from ejfat.control.grpc.stats import Metrics, is_selected, stats_of
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.pipeline import Pipeline

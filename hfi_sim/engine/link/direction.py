@@ -20,9 +20,16 @@ from hfi_sim.engine.link.config import INSTANT_BPS, MAX_VLS, FlowControl, LinkCo
 from hfi_sim.engine.link.credits import Lanes, LanesStatus
 from hfi_sim.engine.link.faults import FaultLayer
 from hfi_sim.engine.link.rule import FaultRule
-from hfi_sim.engine.link.vl_counters import DISCARDS, Uncounted, VlCounters, VlTally, vl_counters
+from hfi_sim.engine.link.vl_counters import (
+    DISCARDS,
+    Uncounted,
+    VlCounters,
+    VlTally,
+    WireCounters,
+    WireTally,
+    vl_counters,
+)
 from hfi_sim.engine.link.wire import Queue, Visibility, Wire
-from hfi_sim.engine.link.wire_counters import WireCounters, WireTally
 from hfi_sim.wire.lrh16b import sc_of
 
 

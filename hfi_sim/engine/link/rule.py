@@ -1,7 +1,7 @@
 """Kinds of faults and options of packet faults, each one row; and a packet fault as an engine sees it.
 
 A new option is a row here; what it does is in `hfi_sim.engine.link.faults` and native/engine/src/link/faults.rs.
-Options of other faults: `hfi_sim.fabric.faults.spec`.
+Options of other faults: `hfi_sim.fabric.faults.kinds`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from hfi_sim.base.options import HEX, NANOSECONDS, WHOLE, Option, Quantity, opti
 from hfi_sim.base.quantities import parse_whole
 from hfi_sim.base.text import unknown_name
 from hfi_sim.wire.field import Place
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, is_9b, l4_of, sc_of, slid_of
+from hfi_sim.wire.lrh16b import L4, EthernetL4, FmHeader, Lrh16B, dlid_of, is_9b, l4_of, sc_of, slid_of
 from hfi_sim.wire.mad.header import MadHeader
 from hfi_sim.wire.packet import MAX_PACKET
 from hfi_sim.wire.packet_9b import mad_at

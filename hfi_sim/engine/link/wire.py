@@ -12,8 +12,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.random_stream import CHANCE_BITS, RandomStream
 from hfi_sim.engine.events.queue import EventQueue, Space
 from hfi_sim.engine.link.config import LinkConfig
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import L4_BYTE
+from hfi_sim.wire.lrh16b import L4, L4_BYTE
 
 _BIT_NS: Final = 8 * NS_PER_S
 """Bits of a byte times nanoseconds of a second: divided by the rate in bit/s, the nanoseconds of one byte."""

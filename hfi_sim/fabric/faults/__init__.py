@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hfi_sim.engine.link.rule import FaultKind, FaultTarget, Match
-from hfi_sim.fabric.faults.kinds import OwnKind, kind_names, register
-from hfi_sim.fabric.faults.spec import FaultSpec
+from hfi_sim.fabric.faults.kinds import FaultSpec, OwnKind, kind_names, register
 from hfi_sim.fabric.faults.syntax import parse_fault, parse_match, spec_from_data, spec_text
 from hfi_sim.fabric.faults.targets import cut_between, directions_of, links_of
 

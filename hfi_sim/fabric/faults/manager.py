@@ -15,8 +15,7 @@ from hfi_sim.base.random_stream import threshold
 from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, FaultRule, FaultTarget, PacketOptions, Tally
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults.kinds import OwnKind
-from hfi_sim.fabric.faults.spec import FaultSpec
+from hfi_sim.fabric.faults.kinds import FaultSpec, OwnKind
 from hfi_sim.fabric.faults.syntax import parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import cut_between, directions_of, links_of
 from hfi_sim.nodes.cable import Link, LinkDirection

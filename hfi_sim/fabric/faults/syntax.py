@@ -19,8 +19,7 @@ from hfi_sim.base.options import Option, options_of
 from hfi_sim.base.quantities import parse_share
 from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.rule import Match
-from hfi_sim.fabric.faults.kinds import kind_named
-from hfi_sim.fabric.faults.spec import FAULT_OPTIONS, FaultSpec
+from hfi_sim.fabric.faults.kinds import FAULT_OPTIONS, FaultSpec, kind_named
 
 _MATCHES: Final = {option.key: option for option in options_of(Match)}
 

@@ -26,8 +26,7 @@ from hfi_sim.management.mad.transfers import (
     key_of,
 )
 from hfi_sim.nodes.end_port import SERVICE_LEVELS
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import dlid_of, is_9b, pkey_of, sc_of, slid_of
+from hfi_sim.wire.lrh16b import L4, dlid_of, is_9b, pkey_of, sc_of, slid_of
 from hfi_sim.wire.mad.fm_packet import build_answer_packet, parse_mad_packet
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,

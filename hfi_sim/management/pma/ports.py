@@ -12,8 +12,7 @@ from typing import Final
 from hfi_sim.base.clock import NS_PER_S
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.api import PortError
-from hfi_sim.engine.link.vl_counters import VlCounters
-from hfi_sim.engine.link.wire_counters import WireCounters
+from hfi_sim.engine.link.vl_counters import VlCounters, WireCounters
 from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort

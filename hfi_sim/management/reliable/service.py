@@ -13,8 +13,7 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.reliable.config import RcConfig, RcEvent
 from hfi_sim.management.reliable.endpoint import RcEndpoint
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B, slid_of
+from hfi_sim.wire.lrh16b import L4, Lrh16B, slid_of
 from hfi_sim.wire.packet import build_packet, strip
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.mad.header import Mad, MadStatus, Method
-from hfi_sim.wire.mad.sa_attributes import SaStatus
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 

@@ -13,8 +13,8 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.link_modes import FULL_MODE, LinkAbility
 from hfi_sim.base.types import CapabilityMask3, PortState
 from hfi_sim.management.sa.client import SaClient, status_text, table_of
+from hfi_sim.wire.mad.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.mad.header import MadStatus
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import (

@@ -22,8 +22,8 @@ from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRe
 from hfi_sim.management.mad.transactions import Done
 from hfi_sim.management.sa.client import SaClient, SaOrder
 from hfi_sim.management.sa.picture import FabricPicture
+from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.mad.header import Mad, MadClass, Method
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import DATA_AT
 from hfi_sim.wire.sa.records import InformInfo
 from hfi_sim.wire.sma.notice import SubnetNotice, TrapNumber

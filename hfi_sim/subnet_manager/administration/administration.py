@@ -26,6 +26,7 @@ from hfi_sim.subnet_manager.administration.services import Services
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription, Subscriptions
 from hfi_sim.subnet_manager.groups import SweepView
 from hfi_sim.subnet_manager.manager import SubnetManager
+from hfi_sim.wire.mad.attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     BASE_VERSION_OPA,
@@ -37,7 +38,6 @@ from hfi_sim.wire.mad.header import (
     Method,
     RmppHeader,
 )
-from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA, SaAttrId, SaMethod, SaStatus
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, rate_code, stride, table_header
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import McMemberRecord, SaClassPortInfo, SmInfoRecord, VfInfoRecord

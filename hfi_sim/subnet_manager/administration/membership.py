@@ -19,7 +19,7 @@ from hfi_sim.management.sma.facts import multicast_lid_32
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of, guid_of
 from hfi_sim.subnet_manager.groups import Announced, MulticastGroups
-from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.message import LIFE, MTUS, RATES, choose, is_wanted, rate_code
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import JOIN_FULL, JOIN_NON_MEMBER, JOIN_SEND_ONLY, McMemberRecord

@@ -15,9 +15,8 @@ from hfi_sim.management.sma.node import SmaNode
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, Scope, lid_of
-from hfi_sim.wire.mad.attributes import SubnetAttrId
+from hfi_sim.wire.mad.attributes import SaStatus, SubnetAttrId
 from hfi_sim.wire.mad.header import MAD_SIZE, MadStatus
-from hfi_sim.wire.mad.sa_attributes import SaStatus
 from hfi_sim.wire.sa.records import ScToVlRecord
 from hfi_sim.wire.sa.records_tables import (
     BufferControlRecord,

@@ -16,7 +16,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of, guid_of
 from hfi_sim.subnet_manager.groups import SweepView
-from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.message import LIFE, MTUS, RATES, is_wanted, mtu_code, rate_code
 from hfi_sim.wire.sa.records import TraceRecord
 from hfi_sim.wire.sa.records_ib import IbPathRecord

@@ -18,8 +18,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.subnet_manager.administration import node_records
 from hfi_sim.subnet_manager.administration.scope import Answer, Scope, lid_of
-from hfi_sim.wire.mad.attributes import SubnetAttrId
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.mad.attributes import SaAttrId, SubnetAttrId
 from hfi_sim.wire.sa import records, records_tables
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import (

@@ -13,7 +13,7 @@ from hfi_sim.base.types import Guid
 from hfi_sim.management.mad.timers import Timers
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of, guid_of
-from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import LEASE_FOREVER, ServiceRecord
 from hfi_sim.wire.sa.records_ib import IbServiceRecord

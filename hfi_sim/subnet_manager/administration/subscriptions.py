@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from hfi_sim.base.types import Guid
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of
-from hfi_sim.wire.mad.sa_attributes import SaStatus
+from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import InformInfo, InformInfoRecord
 from hfi_sim.wire.sa.records_ib import IbInformInfo, IbInformInfoRecord, IbNotice

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B, is_9b
+from hfi_sim.wire.lrh16b import L4, FmHeader, Lrh16B, is_9b
 from hfi_sim.wire.mad.header import BASE_VERSION_IB, MAD_SIZE, MAD_SIZE_IB, MadHeader
 from hfi_sim.wire.packet import build_packet, strip
 from hfi_sim.wire.packet_9b import build_mad_9b, mad_at, parse_mad_9b, short_lid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
+from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import (
     FabricInfoRecord,

@@ -14,6 +14,7 @@ from typing import Annotated, Final, Self, TypeVar
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.field import HEX, Field
 from hfi_sim.wire.header import WireHeader, declared
+from hfi_sim.wire.mad.attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     BASE_VERSION_OPA,
@@ -24,7 +25,6 @@ from hfi_sim.wire.mad.header import (
     mad_size,
 )
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType
-from hfi_sim.wire.mad.sa_attributes import CLASS_VERSION_IB, CLASS_VERSION_OPA
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import SELECT_EXACTLY, SELECT_GREATER, SELECT_LESS
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode

@@ -1,4 +1,4 @@
-//! Made by `make generated` from hfi_sim/wire/l4.py, hfi_sim/wire/lrh16b.py, hfi_sim/wire/packet.py; do not edit.
+//! Made by `make generated` from hfi_sim/wire/lrh16b.py, hfi_sim/wire/lrh16b.py, hfi_sim/wire/packet.py; do not edit.
 
 /// The 16B header. Source: seed 000, the packet table, quad words 0 and 1.
 pub mod lrh16b {
@@ -67,7 +67,7 @@ pub mod trailer {
     pub const LT: Field = Field::new(38, 2);
 }
 
-/// L4 types, from hfi_sim/wire/l4.py.
+/// L4 types, from hfi_sim/wire/lrh16b.py.
 pub mod l4 {
     /// management: FM header and MAD
     pub const FM: u8 = 0x08;

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from opavnic.cli.base.common import AsJson, LabOption, lab_client
-from opavnic.cli.base.errors import near
+from opavnic.cli.base.group import near
 from opavnic.cli.base.jobs import job_result
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, print_text, say
 

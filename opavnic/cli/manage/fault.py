@@ -34,7 +34,7 @@ def _print(faults: FaultsSet, as_json: bool) -> None:
 def _help() -> str:
     from hfi_sim.base.options import options_of
     from hfi_sim.fabric.faults import Match, kind_names
-    from hfi_sim.fabric.faults.spec import FAULT_OPTIONS
+    from hfi_sim.fabric.faults.kinds import FAULT_OPTIONS
 
     named = [option for option in FAULT_OPTIONS.values() if option.key != "probability"]  # written as 20%
     general, by_kind, matches = (

@@ -17,8 +17,7 @@ from opavnic.lab.ownership.client import LabClient, Model
 from opavnic.lab.ownership.runtime import running_lab
 from opavnic.observe import rate_tables
 from opavnic.observe.capture_copy import NUMBER_HEADER
-from opavnic.observe.flows import SNAP, Flow, FlowTally
-from opavnic.observe.rate_tables import RateTable
+from opavnic.observe.rate_tables import SNAP, Flow, FlowTally, RateTable
 from opavnic.observe.rates import Meter, Rates, is_on
 from opavnic.state.fabric import FaultsSet, LanesState
 from opavnic.state.lab import LabState

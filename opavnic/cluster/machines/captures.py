@@ -107,7 +107,7 @@ class ServedCaptures(Jobs[_Served]):
 
 
 class ClusterCapture(RemoteJob):
-    """A capture on another machine; satisfies `opavnic.world.remote_machines.RemoteCapture`."""
+    """A capture on another machine; satisfies `opavnic.world.fabric_views.RemoteCapture`."""
 
     async def more(self) -> bytes | None:
         """See RemoteCapture.more. The capture ends when its machine leaves."""

@@ -44,7 +44,7 @@ from opavnic.lab.untrusted.rules import untrusted_problems
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.jobs import current_job
 from opavnic.world.long_work import SILENCE_S, Silence
-from opavnic.world.parts.em_routes import converged_unless_silent
+from opavnic.world.parts.em import converged_unless_silent
 from opavnic.world.wiring import lay, take_away
 from vema.base.sections import AS_WRITTEN
 from vema.base.types import VportNum

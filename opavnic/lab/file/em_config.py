@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.members import is_guid
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.file.vesw_model import Vesw
 from vema.attributes.vesw_port_info import DEF_PORTS
 from vema.em.desired.desired import EmConfig, VeswSection, parse_config
 

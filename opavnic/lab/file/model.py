@@ -32,6 +32,7 @@ from opavnic.lab.file.lab_sections import (
     Host,
     IcrcModel,
     SubnetManagement,
+    Vesw,
     datapath_section,
     em_section,
     reach_problems,
@@ -56,7 +57,6 @@ from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
 from opavnic.lab.file.topology import lab_topology, port_guids
 from opavnic.lab.file.uplink_model import Cluster, Uplink
-from opavnic.lab.file.vesw_model import Vesw
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import Section, Subnet, empty_is_default

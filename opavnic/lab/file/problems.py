@@ -14,6 +14,7 @@ from hfi_sim.fabric.topology import NodeKind
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.guest_model import guest_problems, is_guest
 from opavnic.lab.file.host_setup import host_numbers, setup_problems
+from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.members import (
     HostPort,
     HostPorts,
@@ -24,7 +25,6 @@ from opavnic.lab.file.members import (
 )
 from opavnic.lab.file.topology import cut_off, position_problems, routing_problems
 from opavnic.lab.file.uplink_model import Cluster, uplink_problems
-from opavnic.lab.file.vesw_model import Vesw
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
 from vema.em.desired.desired import AUTO, VeswSection

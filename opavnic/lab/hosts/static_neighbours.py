@@ -20,8 +20,8 @@ from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.base import Netdev
 from hfi_sim.netdev.neighbours import Address, NeighbourClient, NeighbourTable
 from hfi_sim.netdev.tap import TapNetdev
+from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.file.vesw_model import Vesw
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.world.host_backends.backend import HostBackend
 

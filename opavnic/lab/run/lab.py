@@ -51,8 +51,7 @@ from opavnic.world.long_work import Steps, at_once
 from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.devices import HostDevices, host_devices, native_datapath
-from opavnic.world.parts.em import BuiltinManager, ethernet_manager
-from opavnic.world.parts.em_routes import NoManager
+from opavnic.world.parts.em import BuiltinManager, NoManager, ethernet_manager
 from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.management import AWAITED, fabric_management, mad_socket
 from opavnic.world.world import World

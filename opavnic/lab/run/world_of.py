@@ -25,6 +25,7 @@ from opavnic.lab.hosts.kernel_host import FurtherPort, KernelDriver, KernelHost
 from opavnic.lab.run.share import Share
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
+from opavnic.world.fabric_views import RemoteMachines
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.host_driver import HostDriver
 from opavnic.world.world import ManagedBy, World

@@ -16,7 +16,7 @@ local ICRC_NAMES = {[ICRC_BAD] = "Bad", [ICRC_GOOD] = "Good", [ICRC_UNVERIFIED] 
 
 -- The headers. A row is name, first byte, bytes, field; `shift` and `bits` where it is a part of these bytes ------------
 
--- generated: l4 (made by `make generated` from hfi_sim/wire/l4.py; do not edit)
+-- generated: l4 (made by `make generated` from hfi_sim/wire/lrh16b.py; do not edit)
 local L4 = {
   FM = 0x08,
   IB_LOCAL = 0x09,
@@ -65,7 +65,7 @@ local header_wholes = {
 local header_may_change = {0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0xF0, 0x11, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xFF, 0x00}
 -- end of generated
 
--- generated: ethernet-l4 (made by `make generated` from hfi_sim/wire/l4.py; do not edit)
+-- generated: ethernet-l4 (made by `make generated` from hfi_sim/wire/lrh16b.py; do not edit)
 local ETHERNET_L4_SIZE = 4
 local ethernet_l4 = {
   {"reserved", 0, 2, ProtoField.uint16("opa.ethernet.reserved", "reserved", base.HEX, nil, nil, "0; given on as received")},
@@ -73,7 +73,7 @@ local ethernet_l4 = {
 }
 -- end of generated
 
--- generated: fm (made by `make generated` from hfi_sim/wire/l4.py; do not edit)
+-- generated: fm (made by `make generated` from hfi_sim/wire/lrh16b.py; do not edit)
 local FM_SIZE = 8
 local fm = {
   {"dest_reserved", 0, 1, ProtoField.uint8("opa.dest_reserved", "dest_reserved", base.HEX, nil, nil, "0; given on as received")},

@@ -20,8 +20,8 @@ from hfi_sim.base.errors import FabricError, WireError
 from hfi_sim.base.types import LID_NONE, PortEvent, PortState
 from hfi_sim.management.sa.client import status_text, table_of
 from hfi_sim.nodes.hfi import HfiPort
+from hfi_sim.wire.mad.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.mad.header import Mad, MadStatus
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.sa.by_attribute import RECORDS
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord

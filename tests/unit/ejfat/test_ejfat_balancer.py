@@ -13,7 +13,7 @@ from ejfat.control.epochs import programming
 from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
 from ejfat.control.stored import parts_of, restore
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from ejfat.pipeline import Pipeline
 from ejfat.tables.schema import Op
 from opavnic_bench.ejfat.frames import event_frames

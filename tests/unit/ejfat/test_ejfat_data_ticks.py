@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ejfat.base.drops import Refusal
 from ejfat.control.epochs.calendar import TICKS
 from ejfat.control.epochs.ticks import DATA_SLACK_S, PACE
-from ejfat.control.grpc.metrics import Metrics
+from ejfat.control.grpc.stats import Metrics
 from ejfat.control.health import issues_of
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 from unit.ejfat.test_ejfat_magic import Way, header

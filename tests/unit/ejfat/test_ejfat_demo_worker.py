@@ -8,8 +8,7 @@ from typing import cast
 
 import pytest
 
-from ejfat.demo.hosts import UdpHost
-from ejfat.demo.nodes import WorkerNode
+from ejfat.demo.nodes import UdpHost, WorkerNode
 
 
 class _Host:

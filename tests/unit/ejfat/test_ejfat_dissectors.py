@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path
 
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Segmenter
 from ejfat.files.simulator import write_pcap
 from ejfat.wire.headers import LB_PORT, ReHeader, SyncHeader
 from hfi_sim.wire.captures import DLT_ETHERNET, CapturedPacket

@@ -22,8 +22,7 @@ from ejfat.control.members import Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.nodes import Ledger, event_data
-from ejfat.events.event import Event, LostEvent, ReassemblyCounters
-from ejfat.events.segmentation import Segmenter
+from ejfat.events.event import Event, LostEvent, ReassemblyCounters, Segmenter
 from ejfat.events.uri import Endpoint
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig

@@ -16,7 +16,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 from ejfat.base.drops import LbDrop, Reply
-from ejfat.control.grpc.metrics import Metrics
+from ejfat.control.grpc.stats import Metrics
 from ejfat.pipeline import Pipeline
 from ejfat.tables.schema import Dialect, Op, Update
 from ejfat.tables.script import load_script

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.events.event import EventKey, Loss, ReassemblyCounters
+from ejfat.events.event import EventKey, Loss, ReassemblyCounters, Segmenter
 from ejfat.events.reassembly import Reassembler
-from ejfat.events.segmentation import Segmenter
 from ejfat.events.stream import Parts
 from ejfat.wire.headers import LbHeaderV2, ReHeader, SegmentHeader
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ejfat.control.feedback import Gains
-from ejfat.control.grpc.replies import status_reply
+from ejfat.control.grpc.messages import status_reply
 from ejfat.control.members import SessionState, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig

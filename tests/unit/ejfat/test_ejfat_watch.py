@@ -7,7 +7,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from ejfat.control.grpc.replies import status_reply
+from ejfat.control.grpc.messages import status_reply
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig

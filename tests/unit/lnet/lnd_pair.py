@@ -10,7 +10,7 @@ from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd
 from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
 from lnet.objects.objects import DevState, KibDev
-from lnet.objects.tx import Report
+from lnet.objects.stats import Report
 from lnet.settings.config import LndConfig
 from lnet.settings.targets import KibTarget
 from lnet.wire.codes import LnetMsgType, MsgType, RejectReason

@@ -17,7 +17,7 @@ from lnet.base.nid import NetType, Nid
 from lnet.host.host import LnetHost
 from lnet.host.questions import Answer
 from lnet.node.node import LnetInterface
-from lnet.objects.tx import TxKind
+from lnet.objects.stats import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.wire.ping import FEATURE_BASE, PingInfo
 from opavnic.world.world import World

@@ -17,7 +17,7 @@ from lnet.o2iblnd.actions import AcceptConn, CloseConn, MsgTag, OpenConn, Reject
 from lnet.o2iblnd.rdma import rdma_writes
 from lnet.objects.objects import DevEvent, RouteState
 from lnet.objects.peers import DELIVERIES_KEPT, MESSAGE_WINDOW
-from lnet.objects.tx import Received, SendDone, SendFailed
+from lnet.objects.stats import Received, SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import LnetMsgType, MsgType, RejectReason
 from lnet.wire.lnet_hdr import LnetHdr

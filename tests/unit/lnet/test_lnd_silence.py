@@ -6,7 +6,7 @@ import pytest
 
 from lnet.o2iblnd.actions import CloseConn, OpenConn, SendMsg
 from lnet.objects.objects import DevEvent, RouteState
-from lnet.objects.tx import SendDone, SendFailed
+from lnet.objects.stats import SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import MsgType
 from unit.lnet.lnd_pair import OWN, PEER, Scene

@@ -12,13 +12,12 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.engine.link.rule import Match
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, Lrh16B
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from lnet.host.rig import LnetRig
 from lnet.node.selftest import Selftest
-from lnet.objects.tx import TxKind
+from lnet.objects.stats import TxKind
 from lnet.wire.codes import Char, MsgType, RejectReason
 from lnet.wire.msg import KibRej
 from opavnic.observe.capture import Capture

@@ -8,7 +8,7 @@ import pytest
 
 from lnet.base.errors import CommandError
 from lnet.base.nid import Nid, parse_nids
-from lnet.cli.peers import _words
+from lnet.cli.nets import _words
 from lnet.settings.networks import Bonding
 from lnet.settings.yaml_text import format_yaml
 from unit.lnet.test_lnetctl_real import Pair

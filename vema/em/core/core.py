@@ -24,13 +24,12 @@ from vema.base.types import EthLinkStatus, TrapOpcode
 from vema.em.core import dialogue
 from vema.em.core.audit import Audit
 from vema.em.core.dialogue import PORT, Effect, Request
-from vema.em.core.groups import Group
 from vema.em.core.messages import no_agent
 from vema.em.core.port_lives import PortLives
 from vema.em.core.state import SCAN_GAP, Desired, ManagedVesw, Port, Vport
 from vema.em.core.steps import SERVED, Step
 from vema.em.core.turns import RecordLog, Turns
-from vema.em.core.virtual_switches import VirtualSwitches
+from vema.em.core.virtual_switches import Group, VirtualSwitches
 from vema.em.desired.desired import EmConfig
 from vema.em.desired.ports import PortFacts
 from vema.em.store.persisted import CountersRecord, Memory, Record, Tombstone

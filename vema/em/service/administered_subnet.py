@@ -17,13 +17,13 @@ from hfi_sim.base.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_F
 from hfi_sim.management.sa.client import Held, OrderState, SaOrder
 from hfi_sim.management.sa.picture import SaPort
 from hfi_sim.management.sa.session import SaClientPort, SaSession
+from hfi_sim.wire.mad.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.mad.header import MadStatus, Method
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.sa.message import SaMessage, rate_code
 from hfi_sim.wire.sa.records import JOIN_FULL, SELECT_EXACTLY, VfInfoRecord
 from hfi_sim.wire.sa.records_ib import IbMcMemberRecord, IbServiceRecord
 from hfi_sim.wire.sma.port_info import MTU_BYTES, MtuCode, mtu_code_for
-from vema.em.core.groups import Group, group_gid
+from vema.em.core.virtual_switches import Group, group_gid
 from vema.em.desired.ports import PartitionLane, PortFacts
 
 log = logging.getLogger("vema.em")

@@ -8,7 +8,7 @@ from typing import Protocol
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration
 from hfi_sim.management.mad.transactions import Done
 from hfi_sim.wire.mad.header import Mad
-from vema.em.core.groups import Group
+from vema.em.core.virtual_switches import Group
 from vema.em.desired.ports import PortFacts
 
 

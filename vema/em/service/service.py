@@ -29,8 +29,8 @@ from hfi_sim.wire.mad.header import Mad, MadClass, Method
 from vema.base.types import EMA_OUI
 from vema.em.core.core import EmCore
 from vema.em.core.dialogue import Request
-from vema.em.core.groups import Group
 from vema.em.core.reasons import why_not
+from vema.em.core.virtual_switches import Group
 from vema.em.desired.desired import EmConfig
 from vema.em.desired.election import (
     ELECTION_CLASS,

@@ -1,5 +1,5 @@
 //! What one direction of a link counts beside packets and bytes: multicast, congestion marks, and errors of its wire. See
-//! hfi_sim/engine/link/wire_counters.py.
+//! hfi_sim/engine/link/vl_counters.py.
 
 use std::ops::AddAssign;
 

@@ -20,8 +20,15 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, fdb_entry
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import RTM_DELLINK, RTM_NEWLINK, LinkState, ifindex_of, is_of_bridge
-from hfi_sim.netdev.notices import drain, open_notifications
+from hfi_sim.netdev.netlink import (
+    RTM_DELLINK,
+    RTM_NEWLINK,
+    LinkState,
+    drain,
+    ifindex_of,
+    is_of_bridge,
+    open_notifications,
+)
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.hosts.uplinks.learning import Change
 

@@ -22,9 +22,9 @@ from hfi_sim.netdev.bridging import BridgeClient, unused_link_network
 from hfi_sim.netdev.masquerade import Masquerade
 from hfi_sim.netdev.namespace import run_in_namespace
 from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.uplink_model import Uplink
-from opavnic.lab.file.vesw_model import Vesw
 from opavnic.lab.hosts.guests.guest import proven_namespace
 from opavnic.lab.ownership.owned import NamespaceRef, Owned, random_mac
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX

@@ -21,9 +21,9 @@ from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.netlink import LinkState
 from hfi_sim.netdev.tun import make_lasting_tap
 from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.uplink_model import Uplink
-from opavnic.lab.file.vesw_model import Vesw
 from opavnic.lab.hosts.uplinks.bridged import BridgedVnic
 from opavnic.lab.hosts.uplinks.learning import Change, Learning
 from opavnic.lab.hosts.uplinks.nat import Nat

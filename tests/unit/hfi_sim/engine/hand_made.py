@@ -30,7 +30,7 @@ from hfi_sim.engine.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.engine.link.two_way import LinkOptions, TwoWay
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.routing.table import LinearTable
-from hfi_sim.wire import l4
+from hfi_sim.wire import lrh16b
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, slid_of
 from hfi_sim.wire.packet import build_packet
@@ -216,7 +216,7 @@ class HandMade:
         return (
             isinstance(output, Delivered)
             and output.port in self.switch_ports
-            and output.packet[8:9] != bytes([l4.L4.FM])
+            and output.packet[8:9] != bytes([lrh16b.L4.FM])
         )
 
     def take(self, output: Delivered) -> None:

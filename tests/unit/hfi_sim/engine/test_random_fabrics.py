@@ -31,7 +31,7 @@ from hfi_sim.engine.link.rule import FaultKind, FaultRule, Match
 from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.routing.table import GROUP_BASE
-from hfi_sim.wire import l4
+from hfi_sim.wire import lrh16b
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE, Icrc
 from hfi_sim.wire.lrh16b import Lrh16B, dlid_of, is_9b, pkey_of, sc_of, slid_of
 from hfi_sim.wire.packet_9b import bare_9b, carry_9b
@@ -96,9 +96,9 @@ MATCHES: Final = (
     Match(l4=L4, lid=24, sc=0),
 )
 HOLD_NS: Final = (0, 40, 100_000, NS_PER_S)
-ETHERNET: Final = {"l4": l4.L4.ETHERNET, "head": bytes([0, 0, 1, 0])}
+ETHERNET: Final = {"l4": lrh16b.L4.ETHERNET, "head": bytes([0, 0, 1, 0])}
 """A packet of a virtual switch: VESW 1."""
-MAD: Final = {"l4": l4.L4.FM, "head": bytes([*range(8), 1, 0x34, 1, 1, *range(12), 0, 1])}
+MAD: Final = {"l4": lrh16b.L4.FM, "head": bytes([*range(8), 1, 0x34, 1, 1, *range(12), 0, 1])}
 """A packet of the fabric manager: attribute 1 by method 1."""
 PKEYS: Final = (PKEY, 0x7FFF)
 SWITCH_LIDS: Final = (8, 9, 10, 11)

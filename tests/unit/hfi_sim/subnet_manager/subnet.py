@@ -13,8 +13,8 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.subnet_manager.administration.scope import gid_of
 from hfi_sim.subnet_manager.administration.service import AdministrationService
+from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.mad.header import RESPONSE_BIT, Mad, MadClass, Method
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import InformInfo, McMemberRecord

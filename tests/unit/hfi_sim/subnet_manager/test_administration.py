@@ -16,8 +16,8 @@ from hfi_sim.subnet_manager.administration.scope import gid_of
 from hfi_sim.subnet_manager.administration.subscriptions import MAX_OF_ONE
 from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.mad.attributes import SaAttrId, SaMethod, SaStatus
 from hfi_sim.wire.mad.header import Mad, MadClass, MadHeader, MadStatus, Method
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaMethod, SaStatus
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord

@@ -11,8 +11,8 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration import readers
 from hfi_sim.subnet_manager.administration.readers import READERS
 from hfi_sim.subnet_manager.administration.scope import Scope, scope_of
+from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.mad.header import Method
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.records import PortInfoRecord
 from unit.hfi_sim.subnet_manager.subnet import MGID, Subnet

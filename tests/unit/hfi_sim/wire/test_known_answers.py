@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import EthernetL4, Lrh16B
 from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet, strip
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "encap-1.jsonl.gz"

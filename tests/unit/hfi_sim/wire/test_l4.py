@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
+from hfi_sim.wire.lrh16b import L4, EthernetL4, FmHeader
 
 
 def test_ethernet_known_values_are_little_endian() -> None:

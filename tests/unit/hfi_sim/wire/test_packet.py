@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B, with_length_qw
+from hfi_sim.wire.lrh16b import L4, EthernetL4, Lrh16B, with_length_qw
 from hfi_sim.wire.packet import (
     MAX_PACKET,
     MAX_PAYLOAD,

@@ -18,8 +18,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.wire.captures import DLT_ERF, PcapngWriter, erf_9b, packet_of, read_capture
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B, is_9b, with_becn, with_fecn, with_sc
+from hfi_sim.wire.lrh16b import L4, FmHeader, Lrh16B, is_9b, with_becn, with_fecn, with_sc
 from hfi_sim.wire.mad.fm_packet import build_answer_packet, parse_fm_payload
 from hfi_sim.wire.packet import check_packet
 from hfi_sim.wire.packet_9b import (

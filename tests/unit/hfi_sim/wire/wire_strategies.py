@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from hfi_sim.wire.field import BITS_PER_BYTE, Field, Shown
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, Lrh16B
 
 
 def bits(width: int) -> st.SearchStrategy[int]:

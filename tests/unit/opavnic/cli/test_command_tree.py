@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from opavnic.cli.base.errors import ELSEWHERE, RENAMED
+from opavnic.cli.base.group import ELSEWHERE, RENAMED
 from opavnic.cli.main import app, main
 from opavnic.cli.program.tree import pages
 

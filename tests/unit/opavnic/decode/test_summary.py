@@ -10,8 +10,7 @@ from scapy.layers.inet6 import UDP, IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, EthernetL4, Lrh16B
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.packet import build_packet

@@ -12,8 +12,7 @@ from scapy.layers.l2 import Ether
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.topology import single_switch
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, EthernetL4, Lrh16B
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.packet import build_packet, strip
 from opavnic.kernel.cache import KernelError, find_kernel

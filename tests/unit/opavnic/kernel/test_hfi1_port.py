@@ -10,8 +10,7 @@ from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import LID_PERMISSIVE, PortState
 from hfi_sim.fabric.topology import single_switch
-from hfi_sim.wire.l4 import L4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, FmHeader, Lrh16B
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 import pytest
 
 from hfi_sim.base.types import MacAddr
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, Lrh16B
 from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.packet import build_packet
 from opavnic.conformance.asked_hfi import LID, SWITCH_LID

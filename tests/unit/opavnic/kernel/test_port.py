@@ -11,8 +11,7 @@ from hfi_sim.base.types import CapabilityMask3
 from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, EthernetL4, Lrh16B
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import Mad, MadHeader, Method
 from hfi_sim.wire.packet import build_packet

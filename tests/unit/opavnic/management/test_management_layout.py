@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.attributes import PmAttrId, SaAttrId, SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader
 from hfi_sim.wire.mad.pma_attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import SaHeader, stride
 from hfi_sim.wire.sa.records import NodeRecord
 from hfi_sim.wire.sma.node import NodeInfo

@@ -18,8 +18,7 @@ from hfi_sim.fabric.topology.generators import single_switch
 from hfi_sim.wire import lrh16b
 from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import L2_16B, LT_HEAD, Lrh16B
+from hfi_sim.wire.lrh16b import L2_16B, L4, LT_HEAD, EthernetL4, FmHeader, Lrh16B
 from hfi_sim.wire.mad import header as mad_header
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader, VendorHeader

@@ -9,7 +9,7 @@ from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import ARP, Dot1Q, Ether
 
-from opavnic.observe.flows import HEADERS, MAX_FLOWS, OTHERS, SNAP, Flow, FlowTally, flow_of_packet
+from opavnic.observe.rate_tables import HEADERS, MAX_FLOWS, OTHERS, SNAP, Flow, FlowTally, flow_of_packet
 
 MACS = {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}
 

@@ -11,12 +11,11 @@ import pytest
 from hfi_sim.wire.field import Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.mad.attributes import PmAttrId, SaAttrId, SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader
 from hfi_sim.wire.mad.pma_attributes import DATA_PORT, DATA_PORT_VL, PortCountersRequest
 from hfi_sim.wire.mad.rmpp import RmppFlag, RmppType
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa.message import DATA_AT, SaHeader, stride
 from hfi_sim.wire.sa.records import LinkRecord, NodeRecord
 from hfi_sim.wire.sma.node import NodeInfo

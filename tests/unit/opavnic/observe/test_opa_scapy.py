@@ -27,9 +27,8 @@ from hfi_sim.wire import lrh16b
 from hfi_sim.wire.captures import read_capture
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4, FmHeader
-from hfi_sim.wire.lrh16b import Lrh16B
-from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
+from hfi_sim.wire.lrh16b import L4, EthernetL4, FmHeader, Lrh16B
+from hfi_sim.wire.mad.attributes import PmAttrId, SaAttrId, SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,
@@ -40,7 +39,6 @@ from hfi_sim.wire.mad.header import (
     Method,
     RmppHeader,
 )
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.packet import build_packet, check_packet, parse_packet
 from hfi_sim.wire.sa.message import DATA_AT, SaHeader
 from opavnic.cli.main import main

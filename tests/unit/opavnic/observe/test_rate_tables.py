@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from lab_states import lab_state, link_state
 
 from opavnic.observe import rate_tables
-from opavnic.observe.flows import Flow
-from opavnic.observe.rate_tables import Cell, RateTable, Row, human
+from opavnic.observe.rate_tables import Cell, Flow, RateTable, Row, human
 from opavnic.observe.rates import Meter
 from opavnic.state.fabric import DirectionStatus, LanesState, LaneStatus
 

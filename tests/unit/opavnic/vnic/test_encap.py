@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import EthernetL4, Lrh16B
 from hfi_sim.wire.packet import pad_count, parse_packet, seal_packet, wire_length_qw
 from opavnic.vnic.encap import HEADER_SIZE, Forwarding, pad_frame, pbc
 from opavnic.vnic.mac_table import MacTable

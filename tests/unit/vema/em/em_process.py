@@ -19,7 +19,7 @@ from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRe
 from hfi_sim.management.mad.transactions import Done
 from hfi_sim.wire.mad.header import Mad, Method
 from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
-from vema.em.core.groups import Group
+from vema.em.core.virtual_switches import Group
 from vema.em.desired.desired import parse_config
 from vema.em.desired.ports import PortFacts
 from vema.em.service.service import EthernetService

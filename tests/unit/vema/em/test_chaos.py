@@ -17,7 +17,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import MacAddr
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import L4
 from unit.vema.em.em_fabric import PKEY, EmFabric
 from vema.base.types import VportNum
 from vema.em.desired.desired import EmConfig, parse_config

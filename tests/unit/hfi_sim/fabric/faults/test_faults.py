@@ -17,8 +17,7 @@ from hfi_sim.fabric.faults.manager import Faults, FaultState
 from hfi_sim.fabric.topology import clos
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, Lrh16B
 from hfi_sim.wire.packet import build_packet
 
 

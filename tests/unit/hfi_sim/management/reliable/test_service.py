@@ -21,8 +21,7 @@ from hfi_sim.management.reliable import (
 )
 from hfi_sim.management.reliable.service import DEFAULT_PKEY, ReliableService
 from hfi_sim.subnet_manager import SubnetManager
-from hfi_sim.wire.l4 import L4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, Lrh16B
 from hfi_sim.wire.packet import build_packet
 
 

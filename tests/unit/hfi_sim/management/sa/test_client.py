@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.management.sa.client import BACKOFF_MAX_S, Ask, OrderState, SaClient, SaOrder, table_of
+from hfi_sim.wire.mad.attributes import SaAttrId, SaStatus
 from hfi_sim.wire.mad.header import Mad, MadStatus, Method
-from hfi_sim.wire.mad.sa_attributes import SaAttrId, SaStatus
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.records import InformInfo, ServiceRecord
 

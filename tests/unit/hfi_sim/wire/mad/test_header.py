@@ -6,7 +6,7 @@ import pytest
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import FmHeader
+from hfi_sim.wire.lrh16b import FmHeader
 from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_fm_payload
 from hfi_sim.wire.mad.header import (
     DATA_OFFSET_VENDOR,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.mad.header import RmppHeader
-from hfi_sim.wire.mad.sa_attributes import SaAttrId
 from hfi_sim.wire.sa import records, records_ib, records_tables
 from hfi_sim.wire.sa.message import DATA_AT, SaHeader, SaMessage, stride, table_header
 from hfi_sim.wire.sa.record import SaRecord

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, EthernetL4, Lrh16B
 from hfi_sim.wire.packet import build_packet
 from opavnic.cli.packets.decode import DecodeInputError, decode, parse_hex
 

@@ -64,7 +64,7 @@ def test_em_gets_what_the_lab_file_says_of_a_virtual_switch() -> None:
 
 
 def test_lab_files_know_every_key_of_a_virtual_switch_that_em_files_know() -> None:
-    from opavnic.lab.file.vesw_model import Vesw
+    from opavnic.lab.file.lab_sections import Vesw
 
     assert set(VeswSection.model_fields) <= set(Vesw.model_fields)
 

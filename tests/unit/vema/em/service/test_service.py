@@ -11,7 +11,7 @@ import pytest
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.wire.l4 import L4
+from hfi_sim.wire.lrh16b import L4
 from hfi_sim.wire.mad.header import MadHeader, Method
 from unit.vema.em.em_fabric import PKEY, EmFabric, config, converged, managed
 from vema.attributes.attr_id import AttrId
