@@ -47,7 +47,7 @@ Encap = Callable[[EncapSituation], bytes | None]
 """Sets a vport up and sends a frame; returns the packet without ICRC, or None."""
 
 OWN_PORT: Final = (
-    "the DLID is the default port that the packet's own entropy selects (docs/kernel.md, Compare)"
+    "the DLID is the default port that the packet's own entropy selects (docs/how-to/kernel.md, Compare)"
 )
 TAG_BESIDE: Final = (
     "the VLAN tag stands beside the frame: for a netdev without offload, as hfi1's, it is put inside"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from hfi_sim.base.did_you_mean import unknown_name
 from hfi_sim.base.errors import InputError
+from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.targets import directions_of
 from hfi_sim.fabric.table_paths import cycle, hops, paths

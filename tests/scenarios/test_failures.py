@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from scapy.layers.l2 import ARP
 
-from hfi_sim.base.port_state import CapabilityMask3, PortState
+from hfi_sim.base.types import CapabilityMask3, PortState
 from hfi_sim.subnet_manager import Routing
 from opavnic.scenario import Hosts, Scenario, ScenarioEm, ScenarioHost, ms, seconds, us
 from scenarios.test_changes import stream

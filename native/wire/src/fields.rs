@@ -1,4 +1,4 @@
-//! Made by `make generated` from hfi_sim/wire/lrh16b.py, hfi_sim/wire/lrh16b.py, hfi_sim/wire/packet.py; do not edit.
+//! Made by `make generated` from hfi_sim/wire/lrh16b.py, hfi_sim/wire/packet.py; do not edit.
 
 /// The 16B header. Source: seed 000, the packet table, quad words 0 and 1.
 pub mod lrh16b {

@@ -111,7 +111,7 @@ def _enter(
     from opavnic.lab.hosts.enter import become, plain_command
 
     if journal.machine and host not in journal.hosts:
-        from hfi_sim.base.did_you_mean import unknown_name
+        from hfi_sim.base.text import unknown_name
         from opavnic.cli.labs.enter_remote import run_remotely
         from opavnic.lab.file.errors import LabInputError
 

@@ -20,7 +20,7 @@ from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.state.fabric import LanesState
-from opavnic.world.fabric_views import FAULTS, LANES, VIEWS, FabricView, Model, RemoteCapture
+from opavnic.world.fabric_views import FAULTS, LANES, VIEWS, FabricView, Model
 from opavnic.world.parts.fabric import remove_fault
 from opavnic.world.remote_machines import RemoteControl
 from opavnic.world.world import World
@@ -30,7 +30,7 @@ LOOK_S: Final = 5.0
 
 
 class ClusterMachines:
-    """Satisfies `opavnic.world.fabric_views.RemoteMachines`, and serves the same requests of other machines."""
+    """Satisfies `opavnic.world.remote_machines.RemoteMachines`, and serves the same requests of other machines."""
 
     def __init__(self, machine: MachineDirectory) -> None:
         """Register the request handlers."""

@@ -18,6 +18,7 @@ from typing import Any
 from hfi_sim.base.types import CapabilityMask3, Lid, PortState
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.end_port import ONE_TO_ONE
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
 from hfi_sim.routing.table import LinearTable

@@ -35,7 +35,6 @@ from opavnic.lab.hosts.vnics import HostVnic, facts_of, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
-from opavnic.lab.run.neighbour_limits import limits_of_size
 from opavnic.lab.run.programs import ProgramRoutes
 from opavnic.lab.run.readiness import Pace, Readiness
 from opavnic.lab.run.status import is_up_to_the_em, lab_state, vnic_state

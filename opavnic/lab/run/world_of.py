@@ -25,7 +25,6 @@ from opavnic.lab.hosts.kernel_host import FurtherPort, KernelDriver, KernelHost
 from opavnic.lab.run.share import Share
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
-from opavnic.world.fabric_views import RemoteMachines
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.host_driver import HostDriver
 from opavnic.world.world import ManagedBy, World
@@ -42,6 +41,8 @@ class Share:
     """The name of this machine in the cluster."""
     hosts: frozenset[str]
     """The hosts that are here."""
+    elsewhere: Mapping[str, str]
+    """The hosts on other machines, each with its machine."""
     remote_nodes: frozenset[str]
     """The nodes of the fabric, HFIs and switches, that other machines carry."""
     manages: bool
@@ -58,8 +59,6 @@ class Share:
     """Makes the state of this machine that of the whole lab."""
     remote_machines: RemoteMachines
     """The other machines, as the parts of the lab ask them."""
-    programs: RemotePrograms
-    """Programs on hosts of other machines."""
 
 
 def manages(share: Share | None) -> bool:

@@ -4,7 +4,7 @@
 -- Rows of fields are generated, with the names and meanings of docs/reference/wire-mad.md and docs/reference/ema-attributes.md.
 
 local ema = Proto("ema", "OPA EMA")
--- generated: codes (made by `make generated` from hfi_sim/wire/mad/attributes.py, hfi_sim/wire/mad/header.py, hfi_sim/wire/mad/pma_attributes.py, hfi_sim/wire/mad/attributes.py, vema/attributes/attr_id.py, vema/base/types.py; do not edit)
+-- generated: codes (made by `make generated` from hfi_sim/wire/mad/attributes.py, hfi_sim/wire/mad/header.py, hfi_sim/wire/mad/pma_attributes.py, vema/attributes/attr_id.py, vema/base/types.py; do not edit)
 local MAD_CLASS = {
   SUBN_LID = 0x01,
   SUBN_ADM = 0x03,

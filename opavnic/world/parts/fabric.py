@@ -38,10 +38,11 @@ from opavnic.state.fabric import (
     SteeringState,
     TopologyState,
 )
-from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, FabricView, Model, RemoteMachines
+from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, FabricView, Model
 from opavnic.world.json_body import json_answer, json_object, query_number
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
+from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import World
 
 

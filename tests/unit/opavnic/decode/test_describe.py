@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.icrc import Icrc
-from hfi_sim.wire.l4 import L4, EthernetL4
-from hfi_sim.wire.lrh16b import Lrh16B
+from hfi_sim.wire.lrh16b import L4, EthernetL4, Lrh16B
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method

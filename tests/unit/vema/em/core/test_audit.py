@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import MacAddr
-from hfi_sim.wire.mad.header import Method
-from hfi_sim.wire.mad.message import Mad
+from hfi_sim.wire.mad.header import Mad, Method
 from unit.vema.em.em_fabric import EmFabric, config, managed
 from vema.attributes.attr_id import AttrId
 from vema.base.errors import AgentError

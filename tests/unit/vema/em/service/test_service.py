@@ -230,13 +230,13 @@ async def test_checked_configuration_is_checked_again_only_for_other_ports(
 ) -> None:
     async with managed(2) as (fabric, em):
         looked: list[Roster] = []
-        problems = desired.fabric_problems
+        problems = ports.fabric_problems
 
         def noted(wanted: EmConfig, roster: Roster) -> list[Problem]:
             looked.append(roster)
             return problems(wanted, roster)
 
-        monkeypatch.setattr(desired, "fabric_problems", noted)
+        monkeypatch.setattr(ports, "fabric_problems", noted)
         found = checked({"vesws": [{"id": 3, "name": "red", "pkey": 0x8003}]}, em.roster())
         em.apply(found)
         assert len(looked) == 1
