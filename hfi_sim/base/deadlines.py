@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterator
+from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
+_FEW: Final = 64
+"""Entries of a heap that are not worth sorting out."""
 
 
 class Deadlines(Generic[K]):
@@ -52,12 +54,47 @@ class Deadlines(Generic[K]):
         """Return what is due, soonest first. Each has to be touched again once it has been handled."""
         due: list[K] = []
         while (at := self.next()) is not None and at <= now:
-            _, _, key = heapq.heappop(self._heap)
-            del self._armed[key]
-            due.append(key)
+            due.append(self._take_first())
         return due
+
+    def _take_first(self) -> K:
+        _, _, key = heapq.heappop(self._heap)
+        del self._armed[key]
+        return key
 
     def _arm(self, key: K, due: float) -> None:
         self._entries += 1
         self._armed[key] = (due, self._entries)
         heapq.heappush(self._heap, (due, self._entries, key))
+
+
+class Timers(Deadlines[K]):
+    """Deadlines by key that are told: each key has at most one, and a new one replaces it."""
+
+    def __init__(self) -> None:
+        """Make it empty."""
+        self._times: dict[K, float] = {}
+        super().__init__(self._times.get)
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def set(self, key: K, when: float) -> None:
+        """Give a key its deadline, in seconds."""
+        self._times[key] = when
+        self.touch(key)
+        if len(self._heap) > _FEW and len(self._heap) > 4 * len(self._armed):
+            self._heap = [(*entry, key) for key, entry in self._armed.items()]
+            heapq.heapify(self._heap)
+
+    def cancel(self, key: K) -> None:
+        """Remove the deadline of a key, if it has one."""
+        self._times.pop(key, None)
+        self._armed.pop(key, None)
+
+    def due(self, now: float) -> Iterator[K]:
+        """Yield the keys whose deadline has come, in order; they have none any more."""
+        while (at := self.next()) is not None and at <= now:
+            key = self._take_first()
+            del self._times[key]
+            yield key

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from hfi_sim.base.link_modes import FULL_MODE
-from hfi_sim.management.pma.ib_form import sysfs_counters
+from hfi_sim.management.pma.ports import sysfs_counters
 from hfi_sim.management.sma.facts import mode_of, neighbor_mtu_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.tables import sc_to_vl_of
 from hfi_sim.management.umad.abi import ABI_VERSION, OPA_GID, UmadError

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.errors import FabricError
 from hfi_sim.wire.mad.header import Mad
 
@@ -38,7 +38,6 @@ class Transaction:
     timeout_s: float
     retries_left: int
     done: Done
-    deadline: float
 
 
 class TransactionTable:
@@ -49,7 +48,7 @@ class TransactionTable:
 
     def __init__(self) -> None:
         self._open: dict[Key, Transaction] = {}
-        self._deadlines: list[tuple[float, Key]] = []
+        self._timers: Timers[Key] = Timers()
         self._resend: deque[Outgoing] = deque()
         self._given_up: deque[Done] = deque()
 
@@ -68,9 +67,8 @@ class TransactionTable:
             raise FabricError(
                 f"a request to LID {lid:#x} with tid {tid:#x} of class {mgmt_class:#04x} is still open"
             )
-        transaction = Transaction(key, packet, timeout_s, retries, done, now + timeout_s)
-        self._open[key] = transaction
-        heapq.heappush(self._deadlines, (transaction.deadline, key))
+        self._open[key] = Transaction(key, packet, timeout_s, retries, done)
+        self._timers.set(key, now + timeout_s)
 
     def is_open(self, key: Key) -> bool:
         """Return whether a request waits for its response."""
@@ -80,32 +78,29 @@ class TransactionTable:
         """Give a request its whole timeout again: part of its response has come."""
         transaction = self._open.get(key)
         if transaction is not None:
-            transaction.deadline = now + transaction.timeout_s
-            heapq.heappush(self._deadlines, (transaction.deadline, key))
+            self._timers.set(key, now + transaction.timeout_s)
 
     def complete(self, key: Key) -> Done | None:
         """Close the request that has its response; return its callback, or None if no request is open."""
         transaction = self._open.pop(key, None)
+        self._timers.cancel(key)
         return None if transaction is None else transaction.done
 
     def forget(self, key: Key) -> None:
         """Give up a request without calling back: its caller has left."""
         self._open.pop(key, None)
+        self._timers.cancel(key)
 
     def expire(self, now: float) -> None:
         """Take note of the requests whose time is over at `now`: each is due again, or is given up."""
-        while self._deadlines and self._deadlines[0][0] <= now:
-            deadline, key = heapq.heappop(self._deadlines)
-            transaction = self._open.get(key)
-            if transaction is None or transaction.deadline != deadline:
-                continue
+        for key in self._timers.due(now):
+            transaction = self._open[key]
             if transaction.retries_left == 0:
                 del self._open[key]
                 self._given_up.append(transaction.done)
                 continue
             transaction.retries_left -= 1
-            transaction.deadline = now + transaction.timeout_s
-            heapq.heappush(self._deadlines, (transaction.deadline, key))
+            self._timers.set(key, now + transaction.timeout_s)
             if transaction.packet is not None:
                 self._resend.append(transaction.packet)
 
@@ -119,10 +114,4 @@ class TransactionTable:
 
     def next_deadline(self) -> float | None:
         """Return when `expire` has something to do next, or None."""
-        while self._deadlines:
-            deadline, key = self._deadlines[0]
-            transaction = self._open.get(key)
-            if transaction is not None and transaction.deadline == deadline:
-                return deadline
-            heapq.heappop(self._deadlines)
-        return None
+        return self._timers.next()

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from hfi_sim.management.mad.timers import Timers
+from hfi_sim.base.deadlines import Timers
 from hfi_sim.wire.mad.header import (
     METHOD_OFFSET,
     RESPONSE_BIT,

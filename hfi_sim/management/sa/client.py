@@ -8,13 +8,13 @@ refuses what it takes a second later.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.errors import WireError
 from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.mad.header import Mad, MadStatus, Method
@@ -91,8 +91,7 @@ class SaClient:
         """Requests refused or not answered so far."""
         self._news: set[Hashable] = set()
         self._due: deque[Hashable] = deque()
-        self._later: list[tuple[float, int, Hashable]] = []
-        self._drawn = 0
+        self._later: Timers[Hashable] = Timers()
         self._questions: deque[tuple[SaMessage, Fetched]] = deque()
         self._open: dict[int, _Placed | Fetched] = {}
         self._next_ticket = 1
@@ -147,7 +146,7 @@ class SaClient:
         self._open.clear()
         self._questions.clear()
         self._due.clear()
-        self._later.clear()
+        self._later = Timers()
         for key, held in list(self.orders.items()):
             if held.state in (OrderState.DROPPED, OrderState.CANCELLED) and not held.again:
                 del self.orders[key]
@@ -166,8 +165,7 @@ class SaClient:
         if self._questions:
             message, done = self._questions.popleft()
             return self._send(message, done)
-        while self._later and self._later[0][0] <= now:
-            self._due.append(heapq.heappop(self._later)[2])
+        self._due += self._later.due(now)
         while self._due:
             key = self._due.popleft()
             held = self.orders.get(key)
@@ -214,8 +212,7 @@ class SaClient:
             held.error = "no answer" if status is None else status_text(status)
             due = now + min(BACKOFF_S * 2**held.tries, BACKOFF_MAX_S)
             held.tries = min(held.tries + 1, 10)
-            self._drawn += 1
-            heapq.heappush(self._later, (due, self._drawn, key))
+            self._later.set(key, due)
 
     def next_wake(self) -> float | None:
         """Return when a refused order is due again, or None."""
@@ -223,7 +220,7 @@ class SaClient:
             return None
         if self._due:
             return 0.0
-        return self._later[0][0] if self._later else None
+        return self._later.next()
 
     def _send(self, message: SaMessage, what: _Placed | Fetched) -> Ask:
         ticket = self._next_ticket

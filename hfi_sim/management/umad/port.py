@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.base.counters import Drop
+from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.stack import QP_SMI
-from hfi_sim.management.mad.timers import Timers
 from hfi_sim.management.mad.transfers import ACK_S, MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.management.umad.abi import UmadError, UmadHeader
 from hfi_sim.management.umad.agents import AgentRegistry, IsTaken, ProgramAgent

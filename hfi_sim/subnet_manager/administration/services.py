@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.types import Guid
-from hfi_sim.management.mad.timers import Timers
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of, guid_of
 from hfi_sim.wire.mad.attributes import SaStatus

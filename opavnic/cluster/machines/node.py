@@ -33,8 +33,8 @@ from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.share import Share
 from opavnic.lab.run.status import vnic_state, with_devices
+from opavnic.lab.run.world_of import Share
 from opavnic.state.lab import ClusterStatus, LabState
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.long_work import in_turns

@@ -28,7 +28,8 @@ from opavnic.kernel.port import KernelPort, PortOfKernel
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.running import KernelRun
 from opavnic.lab.file.host_setup import HostSetup
-from opavnic.world.host_backends.backend import HostBackend, Interface, SetUp, lacking
+from opavnic.world.host_backends.backend import HostBackend, SetUp, lacking
+from opavnic.world.host_backends.given import Interface
 from opavnic.world.host_driver import ShownVnic
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import VportNum

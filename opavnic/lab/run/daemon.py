@@ -21,7 +21,6 @@ from opavnic.lab.run.lab_routes import CheckRoutes, PartRoutes, VnicRoutes
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.save import SaveRoutes
 from opavnic.lab.run.status import with_devices, with_drift
-from opavnic.lab.run.vnic_routes import PartRoutes, VnicRoutes
 from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups

@@ -22,11 +22,12 @@ from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.problems import names_that_can_crash
 from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.hosts.kernel_host import FurtherPort, KernelDriver, KernelHost
-from opavnic.lab.run.share import Share
+from opavnic.state.lab import ClusterStatus, LabState
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.host_driver import HostDriver
+from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import ManagedBy, World
 
 if TYPE_CHECKING:
