@@ -76,10 +76,10 @@ def try_all(sample: Sequence[Mutant], judge: Judge, jobs: int) -> Iterator[tuple
                 bench.tell(module=_name(batch[0].path))
                 for mutant in batch:
                     done.put((mutant, judge.judge(bench, mutant, patience=patience)))
-                bench.tell()
             except BaseException as error:
                 done.put(error)
             finally:
+                bench.tell()
                 free.put(bench)
 
         with ThreadPoolExecutor(len(benches)) as pool:
