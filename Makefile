@@ -83,9 +83,8 @@ opa-tools: ## install Intel's fabric manager and tools for Omni-Path, as Debian 
 browser: ## install Chromium, in which tests open the web view
 	@sh tools/install-packages.sh $(BROWSER)
 
-docs: venv ## build the documentation site into site/, strictly: a broken link is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "the site is in site/index.html"
+docs: venv ## build the documentation site into site/VERSION/, strictly: a broken link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m tools.site
 
 pictures: venv deps browser ## make the pictures of docs/ again, from running labs; look at them before they go in
 	OPAVNIC_PICTURES=$(CURDIR)/docs/pictures $(ONE_BY_ONE) tests/e2e/test_pictures.py tests/e2e/test_top_terminal.py

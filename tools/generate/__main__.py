@@ -13,6 +13,7 @@ from tools.generate import (
     cli,
     counters,
     docs,
+    gallery,
     lab_file,
     lua,
     lua_attributes,
@@ -44,6 +45,7 @@ OUTPUTS: Final[tuple[Output, ...]] = (
     api.pages,
     lab_file.pages,
     machines.pages,
+    gallery.pages,
     lab_file.schemas,
 )
 """Functions that take the root of the repository, and yield the path of each file and what it is to hold."""

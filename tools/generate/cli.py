@@ -9,6 +9,7 @@ from typing import Final
 
 from opavnic.cli.base.group import ELSEWHERE, RENAMED
 from opavnic.cli.program.tree import PROGRAM, CommandPage, Paragraph, pages
+from tools.examples import Example, by_command
 from tools.generate.sections import Section, fill
 
 PAGE: Final = "docs/reference/cli.md"
@@ -22,6 +23,7 @@ _TOGETHER: Final = 20
 def reference(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the list of commands, their pages, and the site's contents with these."""
     by_page = _by_page(list(pages()))
+    shown = by_command()
     sections = {
         "commands": Section("\n".join(_listed(by_page)) + "\n", _ORIGIN),
         "old-spellings": Section("\n".join(_old_spellings()) + "\n", _ORIGIN),
@@ -30,7 +32,9 @@ def reference(root: Path) -> Iterator[tuple[str, str]]:
     yield PAGE, fill(root / PAGE, sections)
     for name, commands in by_page.items():
         lines = (
-            line for level, one in enumerate(commands) for line in _reference(one, "##" if level else "#")
+            line
+            for level, one in enumerate(commands)
+            for line in (*_reference(one, "##" if level else "#"), *_examples(shown.get(one.words, [])))
         )
         yield f"{DIRECTORY}/{_file(name)}", "\n".join(lines).rstrip() + "\n"
     entries = "".join(
@@ -94,6 +98,18 @@ def _records(page: CommandPage) -> Iterator[str]:
         cell = _escaped(" ".join(text.split())).replace("|", "\\|")
         yield f"| `{spelling.replace('|', chr(92) + '|')}` | {cell} |"
     yield ""
+
+
+def _examples(shown: list[Example]) -> Iterator[str]:
+    for example in shown:
+        said = "What it prints:" if example.output else "It prints nothing:"
+        yield "For example:" if example.block.not_run else said
+        yield ""
+        yield "```console"
+        yield from (f"$ {line}" for line in example.block.text.splitlines())
+        yield from example.output.splitlines()
+        yield "```"
+        yield ""
 
 
 def _escaped(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -161,9 +163,9 @@ def _companions(name: str) -> dict[str, str]:
 
 
 def what(text: str) -> str:
-    """Return the first sentence of the comment that a file begins with, as far as it is on the first line."""
-    first = text.partition("\n")[0].partition(". ")[0]
-    return first.lstrip("# ").rstrip(".:") if first.startswith("#") else ""
+    """Return the first sentence of the comment that a file begins with."""
+    lines = itertools.takewhile(lambda line: line.startswith("# "), text.splitlines())
+    return re.split(r"(?<!\.\.)\. (?=[A-Z])| {2,}", " ".join(line[2:] for line in lines))[0].rstrip(".:")
 
 
 def _next(file: Path, text: str) -> str:

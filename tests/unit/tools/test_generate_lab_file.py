@@ -19,15 +19,18 @@ def page(name: str) -> str:
     return dict(lab_file.pages(ROOT))[name]
 
 
-@pytest.mark.parametrize(("name", "model"), [(lab_file.LAB, lab_model()), (lab_file.EM, EmConfig)])
+LAB_PAGES = (lab_file.LAB, lab_file.FABRIC)
+
+
+@pytest.mark.parametrize(("names", "model"), [(LAB_PAGES, lab_model()), ((lab_file.EM,), EmConfig)])
 def test_every_key_of_a_schema_has_a_row_and_every_section_a_heading(
-    name: str, model: type[BaseModel]
+    names: tuple[str, ...], model: type[BaseModel]
 ) -> None:
-    text, schema = page(name), model.model_json_schema()
+    text, schema = "".join(map(page, names)), model.model_json_schema()
     keys = [key for part in (schema, *schema["$defs"].values()) for key in part.get("properties", {})]
     assert sorted(re.findall(r"^\| `(\w+)` \|", text, flags=re.M)) == sorted(keys)
     headings = {heading.lower() for heading in re.findall(r"^### (\w+)$", text, flags=re.M)}
-    assert set(re.findall(r"\(#(\w+)\)", text)) <= headings
+    assert set(re.findall(r"\((?:lab|lab-fabric)?(?:\.md)?#(\w+)\)", text)) <= headings
 
 
 def test_schemas_for_editors_are_generated_files() -> None:
@@ -35,7 +38,7 @@ def test_schemas_for_editors_are_generated_files() -> None:
 
 
 def test_values_and_defaults_are_as_people_write_them() -> None:
-    text = page(lab_file.LAB)
+    text = "".join(map(page, LAB_PAGES))
     assert "| `latency` | 300ns, 1us, 2ms, or 0; with a unit; at most 1h | `300ns` |" in text
     assert "| `pkey` | integer, 1 to 65535 | `0x8001` | The partition of its members." in text
     assert "| `engine` | `auto` or `python` or `native` | `auto` |" in text

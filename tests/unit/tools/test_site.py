@@ -10,16 +10,20 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
 
 import pytest
+import yaml
 
 import opavnic.scenario
 from opavnic.cli.program.tree import pages
+from opavnic.state.advice import advice
 from tools.docstrings import sectioned
 from tools.generate.cli import DIRECTORY, reference
+from tools.site import VERSION, listed
 from tools.site_links import on_page_markdown
 
 ROOT = Path(__file__).parents[3]
@@ -43,25 +47,22 @@ def test_bars_in_code_of_tables_have_no_backslash() -> None:
 SCREEN: Final = {"width": 1280, "height": 900}
 SCREENS: Final = 15
 """The longest page."""
-LONGER: Final = {
-    "architecture",
-    "ejfat",
-    "fabric",
-    "hfi1",
-    "reference/api/fabric",
-    "reference/api/hosts",
-    "reference/api/managers",
-    "reference/lab",
+KINDS: Final = {
+    "Tutorials": "tutorials",
+    "How-to guides": "how-to",
+    "Reference": "reference",
+    "Explanation": "explanation",
 }
-"""Pages that are longer as yet, up to 22 screens; one that is not any more does not stay here."""
+"""The kinds of pages: the parts of the site's contents, each with the folder of its pages."""
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built without a warning."""
+def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built without a warning, beside that of an older version."""
     directory = tmp_path_factory.mktemp("docs") / "site"
+    (directory / "0.0").mkdir(parents=True)
     build = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", directory],
+        [sys.executable, "-m", "tools.site", directory],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -70,6 +71,51 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert (build.returncode, build.stderr) == (0, "")
     return directory
+
+
+@pytest.fixture(scope="module")
+def site(versions: Path) -> Path:
+    """The site of this version."""
+    return versions / ".".join(VERSION.split(".")[:2])
+
+
+def test_versions_are_listed_by_number_with_the_newest_first() -> None:
+    assert [(one["version"], one["aliases"]) for one in listed(["0.9", "0.10", "0.1"])] == [
+        ("0.10", ["latest"]), ("0.9", []), ("0.1", [])
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_site_names_its_version_and_offers_the_others(versions: Path, site: Path) -> None:
+    offered = [one["version"] for one in json.loads((versions / "versions.json").read_text())]
+    assert offered == [site.name, "0.0"]
+    assert f'href="{site.name}/"' in (versions / "index.html").read_text()
+    for page in site.rglob("index.html"):
+        assert f"opavnic {VERSION}</title>" in page.read_text()
+
+
+def contents() -> dict[str, list[str]]:
+    """Return the pages of each part of the site's contents."""
+
+    def pages_of(entry: object) -> Iterator[str]:
+        if isinstance(entry, str):
+            yield entry
+        else:
+            for each in entry.values() if isinstance(entry, dict) else entry:
+                yield from pages_of(each)
+
+    text = (ROOT / "mkdocs.yml").read_text()
+    nav = yaml.safe_load(text[text.index("\nnav:") :])["nav"]
+    return {name: list(pages_of(pages)) for entry in nav for name, pages in entry.items()}
+
+
+def test_each_page_is_of_one_kind_which_contents_and_folder_name() -> None:
+    parts = contents()
+    assert parts.pop("Home") == ["index.md"]
+    assert list(parts) == list(KINDS)
+    for kind, paths in parts.items():
+        assert [path for path in paths if not path.startswith(f"{KINDS[kind]}/")] == []
+        assert len(set(paths)) == len(paths)
 
 
 @pytest.mark.slow
@@ -129,19 +175,34 @@ def test_no_page_of_the_site_is_longer_than_the_mark(site: Path) -> None:
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         tab = browser.new_page(viewport=SCREEN)
-        for page in site.rglob("index.html"):
+        for page in sorted(site.rglob("index.html")):
             tab.goto(page.as_uri(), wait_until="domcontentloaded")
             heights[str(page.parent.relative_to(site))] = tab.evaluate(
                 "document.documentElement.scrollHeight"
             )
         browser.close()
     screens = {name: height / SCREEN["height"] for name, height in heights.items()}
-    assert {name for name, number in screens.items() if number > SCREENS} == LONGER
-    assert max(screens.values()) < 22
+    assert {name: number for name, number in screens.items() if number > SCREENS} == {}
+
+
+@pytest.mark.slow
+def test_search_finds_every_drop_event_and_option(site: Path) -> None:
+    entries = json.loads((site / "search/search_index.json").read_text())["docs"]
+    texts = {entry["title"]: html.unescape(entry["text"]) for entry in entries}
+    everything = "\n".join(texts.values())
+    assert [name for name in advice() if name not in everything] == []
+    missing = [
+        f"{page.words} {spelling}"
+        for page in pages()
+        for names, _ in page.options
+        for spelling in re.findall(r"-[\w-]+", names)
+        if "--help" not in names and spelling not in texts[page.words]
+    ]
+    assert missing == []
 
 
 def test_pages_of_commands_are_those_of_the_program() -> None:
-    made = {path for path, _ in reference(ROOT) if path.startswith(DIRECTORY)}
+    made = {path for path, _ in reference(ROOT) if path.startswith(f"{DIRECTORY}/")}
     assert {str(path.relative_to(ROOT)) for path in (ROOT / DIRECTORY).glob("*.md")} == made
 
 

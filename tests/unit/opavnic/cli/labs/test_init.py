@@ -48,7 +48,9 @@ def test_list_names_each_example_and_what_it_shows(capsys: pytest.CaptureFixture
     listed = {one["name"]: one["what"] for one in json.loads(capsys.readouterr().out)}
     assert {"two-hosts", "two-switches"} <= listed.keys()
     assert all(listed.values())
-    assert listed["guests"] == "Hosts that were there before the lab"
+    assert listed["guests"] == (
+        "Hosts that were there before the lab: a network namespace, and the TAP of a virtual machine"
+    )
     assert main(["init", "two-host"]) == 2
     assert capsys.readouterr().err.endswith("(did you mean: opavnic init two-hosts)\n")
 

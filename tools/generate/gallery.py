@@ -1,0 +1,50 @@
+"""The gallery of labs: docs/reference/gallery.md, and a drawing of each lab file of examples/ in docs/pictures/labs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from hfi_sim.fabric.topology.draw import drawing
+from opavnic.cli.labs.init import examples, what
+from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.model import LabModel
+from tools.generate.sections import note
+
+_PICTURES: Final = "docs/pictures/labs"
+_HEAD: Final = f"""<!-- {note("examples/*.yaml")} -->
+# Gallery of labs
+
+Each lab file of `examples/`, with its fabric as it is cabled and the command that starts it. Green boxes are hosts,
+or HFIs of a host that has several; blue ones are switches; `em` is the node of the Ethernet Manager and the subnet
+manager. `opavnic init NAME` writes a copy of a file, and `opavnic topo` draws the fabric of a running lab.
+"""
+
+
+def pages(_: Path) -> Iterator[tuple[str, str]]:
+    """Yield the drawings and the page that shows them."""
+    shown = [_HEAD]
+    for name, text in examples().items():
+        if not re.search(r"^name:", text, re.M):
+            continue  # a file of the Ethernet Manager
+        lab = parse_lab(text, f"examples/{name}.yaml")
+        drawn = drawing(lab.topology).document(f"The fabric of {name}")
+        yield f"{_PICTURES}/{name}.svg", f"<!-- {note(f'examples/{name}.yaml')} -->\n{drawn}"
+        shown.append("".join(_entry(name, text, lab)))
+    yield "docs/reference/gallery.md", "\n".join(shown)
+
+
+def _entry(name: str, text: str, lab: LabModel) -> Iterator[str]:
+    yield f"## {name}\n\n{what(text)}.\n\n"
+    if lab.vesws:
+        yield "| virtual switch | members |\n|---|---|\n"
+        for vesw in lab.vesws:
+            ports = ", ".join(dict.fromkeys(port.host for port in lab.members_of(vesw)))
+            yield f"| `{vesw.name}` | {ports} |\n"
+        yield "\n"
+    start = re.search(rf"opavnic up [^#\n;&]*{name}\.yaml[^#\n;&]*", text)
+    command = start[0].strip() if start else f"opavnic up examples/{name}.yaml -d"
+    yield f"```console\n$ {' '.join(command.split())}\n```\n\n"
+    yield f"![The fabric of {name}](../pictures/labs/{name}.svg)\n"
