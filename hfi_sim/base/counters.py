@@ -4,7 +4,7 @@ Conservation: what enters an element leaves it, or is counted in exactly one `Dr
 what is missing; it is zero at rest.
 
 Drop reasons and counters are declared only here. `make generated` derives from them those of the native datapath
-(native/engine/src/counters/declared.rs), their types (opavnic/_native.pyi) and the table in docs/how-to/fabric.md.
+(native/engine/src/counters/declared.rs), their types (opavnic/_native.pyi) and the table in docs/reference/faults.md.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ PAGE: Final = "docs/reference/cli.md"
 DIRECTORY: Final = "docs/reference/cli"
 _SITE: Final = "mkdocs.yml"
 _ORIGIN: Final = "opavnic/cli"
-_TOGETHER: Final = 20
+_TOGETHER: Final = 15
 """Commands of a group that stand on one page; where there are more, each of its own groups has a page."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -13,13 +14,17 @@ from pydantic import BaseModel
 from hfi_sim.base.options import Option
 from hfi_sim.base.quantities import rate_text, size_text, time_text
 from hfi_sim.base.text import attribute_docs
+from opavnic.lab.file import fabric_model
 from opavnic.lab.file import model as declared
 from opavnic.lab.file.parts import lab_model
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill
+from vema.em.desired import desired
 from vema.em.desired.desired import EmConfig
 
 LAB: Final = "docs/reference/lab.md"
+FABRIC: Final = "docs/reference/lab-fabric.md"
+"""The sections of lab files that the model of the fabric declares."""
 EM: Final = "docs/reference/em-file.md"
 _ENUM_MAX: Final = 12
 _IN_HEX: Final = frozenset({"pkey", "polynomial"})
@@ -27,12 +32,23 @@ _IN_HEX: Final = frozenset({"pkey", "polynomial"})
 
 def pages(root: Path) -> Iterator[tuple[str, str]]:
     """Yield the pages that list the keys of lab files and of EM files."""
-    for page, what, model, module in (
-        (LAB, "A lab file", lab_model(), declared.__name__),
-        (EM, "An EM file", EmConfig, EmConfig.__module__),
+    lab = _tables("A lab file", lab_model())
+    fabric = {model: lab.pop(model) for model in [*lab] if model.__module__ == fabric_model.__name__}
+    for page, module, tables, other in (
+        (LAB, declared, lab, FABRIC),
+        (FABRIC, fabric_model, fabric, LAB),
+        (EM, desired, _tables("An EM file", EmConfig), LAB),
     ):
-        section = Section("\n".join(_lines(what, model)) + "\n", module_file(module))
-        yield page, fill(root / page, {"keys": section})
+        text = "".join(tables.values())
+        here = {_title(model.__name__).lower() for model in tables}
+        text = re.sub(
+            r"\]\(#(\w+)\)",
+            lambda link, here=here, other=other: (
+                link[0] if link[1] in here else f"]({Path(other).name}#{link[1]})"
+            ),
+            text,
+        )
+        yield page, fill(root / page, {"keys": Section(text, module_file(module.__name__))})
 
 
 def schemas(_: Path) -> Iterator[tuple[str, str]]:
@@ -41,22 +57,28 @@ def schemas(_: Path) -> Iterator[tuple[str, str]]:
         yield f"docs/{kind}.schema.json", json.dumps(model.model_json_schema(), indent=2) + "\n"
 
 
-def _lines(what: str, whole: type[BaseModel]) -> Iterator[str]:
+def _tables(what: str, whole: type[BaseModel]) -> dict[type[BaseModel], str]:
+    """Return the section about each model of a file. Args: what: the heading of the whole."""
     schema = whole.model_json_schema()
     known = schema["$defs"]
     classes = {found.__name__: found for found in _models(whole)}
     parts: list[tuple[str, Mapping[str, Any], type[BaseModel]]] = [(what, schema, whole)]
     parts += [(name, part, classes[name]) for name, part in known.items() if part.get("properties")]
-    for name, part, model in parts:
-        meanings = _meanings(model)
-        yield from (f"### {_title(name)}", "", " ".join(str(part.get("description", "")).split()), "")
-        yield from ("| key | value | default | meaning |", "|---|---|---|---|")
-        required = part.get("required", ())
-        for key, value in part["properties"].items():
-            default = "required" if key in required else _default(key, value)
-            said = meanings.get(key, "").replace("|", "\\|")
-            yield f"| `{key}` | {_value(value, known)} | {default} | {said} |"
-        yield ""
+    return {model: "\n".join(_lines(name, part, model, known)) + "\n" for name, part, model in parts}
+
+
+def _lines(
+    name: str, part: Mapping[str, Any], model: type[BaseModel], known: Mapping[str, Any]
+) -> Iterator[str]:
+    meanings = _meanings(model)
+    yield from (f"### {_title(name)}", "", " ".join(str(part.get("description", "")).split()), "")
+    yield from ("| key | value | default | meaning |", "|---|---|---|---|")
+    required = part.get("required", ())
+    for key, value in part["properties"].items():
+        default = "required" if key in required else _default(key, value)
+        said = meanings.get(key, "").replace("|", "\\|")
+        yield f"| `{key}` | {_value(value, known)} | {default} | {said} |"
+    yield ""
 
 
 def _models(model: type[BaseModel]) -> Iterator[type[BaseModel]]:

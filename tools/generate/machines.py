@@ -18,7 +18,7 @@ TABLES: Final[dict[str, tuple[StateTable[Any, Any], str]]] = {
     "cluster-membership": (membership.MEMBERSHIP, membership.__name__),
 }
 """The name of each picture, its table and the module that declares it."""
-_STEPS_PAGE: Final = "docs/how-to/em.md"
+_STEPS_PAGE: Final = "docs/explanation/em.md"
 _WIDTH, _HEIGHT = 140, 54
 _PITCH: Final = 104
 """From the top of one state to the next."""

@@ -20,7 +20,8 @@ from tools.generate.sections import Section, fill
 
 _ENGINE: Final = "native/engine/src/link"
 _ARGUMENTS: Final = "native/python/src/fabric_args.rs"
-_PAGE: Final = "docs/how-to/fabric.md"
+_LINKS_PAGE: Final = "docs/reference/links.md"
+_FAULTS_PAGE: Final = "docs/reference/faults.md"
 _RULE: Final = module_file(rule.__name__)
 _LINK: Final = module_file(config.__name__)
 _RULES: Final = f"{_RULE}, {module_file(kinds.__name__)}"
@@ -59,16 +60,19 @@ def sources(root: Path) -> Iterator[tuple[str, str]]:
 
 
 def pages(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield the page about fabrics with its tables made anew."""
-    sections = {
-        "drops": drop_section(),
+    """Yield the pages about links and faults with their tables made anew."""
+    links = {
         "link-options": Section("\n".join(_link_table(LINK_OPTIONS)) + "\n", _LINK),
         "credit-options": Section("\n".join(_link_table(CREDIT_OPTIONS)) + "\n", _LINK),
+    }
+    yield _LINKS_PAGE, fill(root / _LINKS_PAGE, links)
+    faults = {
+        "drops": drop_section(),
         "fault-kinds": Section("\n".join(_kind_table()) + "\n", _RULE),
         "fault-options": Section("\n".join(_option_table()) + "\n", _RULES),
         "fault-matches": Section("\n".join(_match_table()) + "\n", _RULE),
     }
-    yield _PAGE, fill(root / _PAGE, sections)
+    yield _FAULTS_PAGE, fill(root / _FAULTS_PAGE, faults)
 
 
 # --- native/ -----------------------------------------------------------------------------------------------

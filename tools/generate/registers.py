@@ -1,4 +1,4 @@
-"""The table of docs/how-to/hfi1.md: registers of the virtual HFI, from the rows that the model is made of."""
+"""Registers of the virtual HFI: the table of docs/reference/hfi1-registers.md, from the rows of the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from tools.generate.sections import Section, fill
 
 ROWS: Final = "opavnic/kernel/source/opa_virtual_hfi/registers.def"
-PAGE: Final = "docs/how-to/hfi1.md"
+PAGE: Final = "docs/reference/hfi1-registers.md"
 _ROW: Final = re.compile(
     r"^R\((?P<name>\w+), (?P<offset>\w+), (?P<times>\d+), (?P<stride>\w+), (?P<values>\d+), (?P<reset>\w+), "
     r'(?P<write>\w+), "(?P<what>[^"]+)"\)$'

@@ -1,4 +1,4 @@
-"""The page about the architecture: what it names exists, its recipes are numbered, its floors are the contracts'."""
+"""The pages about the architecture: what they name exists, recipes are numbered, floors are the contracts'."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs/explanation/architecture.md").read_text()
+ARCHITECTURE = (ROOT / "docs/explanation/architecture.md").read_text()
+RECIPES = (ROOT / "docs/how-to/change-the-code.md").read_text()
+PAGE = ARCHITECTURE + RECIPES
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet", "bench", "tools")
 _FILE = re.compile(r"[\w-]+\.(?:py|pyi|rs|md|toml|yaml|json|lua|svg)")
@@ -100,14 +102,14 @@ def test_commits_are_commits_where_the_history_is_here() -> None:
 
 
 def test_recipes_are_numbered_and_in_the_list_above_them() -> None:
-    found = recipes(PAGE)
+    found = recipes(RECIPES)
     assert not [title for title, steps in found if steps != [str(one + 1) for one in range(len(steps))]]
     anchors = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title, _ in found]
-    assert re.findall(r"\]\(#([^)]+)\)", PAGE) == anchors
+    assert re.findall(r"\]\(#([^)]+)\)", RECIPES) == anchors
 
 
 def test_floors_are_those_of_the_contracts() -> None:
-    block = PAGE.split("```text\n")[1].split("```")[0]
+    block = ARCHITECTURE.split("```text\n")[1].split("```")[0]
     drawn: dict[str, list[list[str]]] = {}
     package = ""
     for line in block.splitlines():

@@ -12,7 +12,8 @@ from tools.generate.__main__ import ROOT
 
 COPIED = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet", "tools")
 FILES = (
-    "docs/how-to/fabric.md",
+    "docs/reference/links.md",
+    "docs/reference/faults.md",
     "native/engine/src/link/rule.rs",
     "native/engine/src/link/config.rs",
     "native/python/src/fabric_args.rs",
@@ -94,9 +95,9 @@ def test_row_of_an_option_is_known_to_syntax_help_lab_files_docs_and_native(tmp_
     assert "5K, not 0 to 4K" in played["many"]
     files = played["files"]
     assert sorted(files) == sorted(FILES)
-    assert "| `toy` | `loss` | 1 to 9 | 1 | toys that are lost |" in files["docs/how-to/fabric.md"]
-    assert "| `toll` | toll of every packet, 0 to 1s | 0 |" in files["docs/how-to/fabric.md"]
-    assert "| `toy` | toys of each VL, 0 to 4K | 0 |" in files["docs/how-to/fabric.md"]
+    assert "| `toy` | `loss` | 1 to 9 | 1 | toys that are lost |" in files["docs/reference/faults.md"]
+    assert "| `toll` | toll of every packet, 0 to 1s | 0 |" in files["docs/reference/links.md"]
+    assert "| `toy` | toys of each VL, 0 to 4K | 0 |" in files["docs/reference/links.md"]
     assert "    pub toy: u64,\n" in files["native/engine/src/link/rule.rs"]
     assert "    pub toll_ns: u64,\n" in files["native/engine/src/link/config.rs"]
     assert "toy: self.toy,\n" in files["native/python/src/fabric_args.rs"]

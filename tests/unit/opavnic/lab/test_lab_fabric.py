@@ -311,8 +311,10 @@ def test_lab_that_was_not_started_has_no_faults_and_says_so() -> None:
         _ = lab.world.faults
 
 
-def test_every_lab_of_the_page_about_fabrics_is_right_and_names_every_key_and_fault() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "how-to" / "fabric.md").read_text(encoding="utf-8")
+def test_every_lab_of_the_pages_about_fabrics_is_right_and_names_every_key_and_fault() -> None:
+    docs = Path(__file__).parents[4] / "docs"
+    pages = [docs / name for name in ("how-to/fabric.md", "reference/links.md", "reference/faults.md")]
+    page = "".join(page.read_text(encoding="utf-8") for page in pages)
     labs = re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S)
     assert [parse_lab(text, "fabric.md").name for text in labs] == [
         "shaped",
