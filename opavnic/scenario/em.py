@@ -210,8 +210,10 @@ class ScenarioEm:
         timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - as `vesw`
         **options: Any,
     ) -> None:
-        """Create many virtual switches at once: name -> members; the other arguments are those of `vesw`.
+        """Create many virtual switches at once.
 
+        Args:    members: by the name of the virtual switch. wait: as `vesw`. timeout: in seconds, for all of them.
+                 options: those of `vesw`, for each.
         Raises:  ScenarioError: as `vesw`.
         """
         wanted = dict(self.vesws)
@@ -228,8 +230,10 @@ class ScenarioEm:
         timeout: float = CONVERGENCE_S,  # noqa: ASYNC109 - as `vesw`
         **changes: Any,
     ) -> None:
-        """Change a virtual switch and wait until every member has applied the change; `wait`, `timeout`: see `vesw`.
+        """Change a virtual switch and wait until every member has applied the change.
 
+        Args:    name: of the virtual switch. members: all that it is to have; None: those it has. wait: as `vesw`.
+                 timeout: in seconds. changes: options of `vesw`, such as `mtu=1400`.
         Raises:  ScenarioError: an unknown virtual switch or host, or a change that is refused: nothing has changed.
                  Or members have not applied it in time; the message says which, and why. The change then stays
                  configured.
@@ -240,7 +244,11 @@ class ScenarioEm:
         await self._settle({**self.vesws, name: vesw}, [name], wait, timeout)
 
     async def remove(self, name: str) -> None:
-        """Delete a virtual switch from all its members, and wait until it is gone."""
+        """Delete a virtual switch from all its members, and wait until it is gone.
+
+        Args:    name: of the virtual switch.
+        Raises:  ScenarioError: it is unknown.
+        """
         self._known(name)
         await self._settle({other: vesw for other, vesw in self.vesws.items() if other != name}, [], True)
 

@@ -115,7 +115,10 @@ class ScenarioHost:
         self.vnic(on).answer_arp()
 
     async def ping(self, target: ScenarioHost, *, count: int = 1, on: str | None = None) -> int:
-        """Ping another host and return how many requests it answered."""
+        """Ping another host and return how many requests it answered.
+
+        Args:    target: the host. count: how many to send. on: the virtual switch, where the host is in several.
+        """
         return await self.vnic(on).ping(target.vnic(on), count=count)
 
     async def run(self, *command: str) -> subprocess.CompletedProcess[str]:

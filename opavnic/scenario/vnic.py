@@ -125,7 +125,11 @@ class ScenarioVnic(FrameInbox):
         return packet
 
     async def ping(self, target: ScenarioVnic, *, count: int = 1, within: float = 1.0) -> int:
-        """Send echo requests, after ARP, and return how many were answered."""
+        """Send echo requests, after ARP, and return how many were answered.
+
+        Args:    target: the VNIC that is to answer. count: how many to send, one after the other. within: seconds that
+                 each answer may take.
+        """
         self.check_loop()
         if target.link is not None:
             target.link.answer_pings(target.address)
@@ -163,13 +167,15 @@ class ScenarioVnic(FrameInbox):
     def set_mac(self, mac: str) -> None:
         """Change the device address.
 
+        Args:    mac: such as 02:00:00:00:00:01.
         Raises:  ScenarioError: not an address, or the VNIC refused it.
         """
         self._changed(self._wire.set_mac(_address(self.name, mac)), f"address {mac}")
 
     def set_mtu(self, mtu: int) -> None:
-        """Change the MTU of the device, up to that of its virtual switch.
+        """Change the MTU of the device.
 
+        Args:    mtu: in bytes, up to that of its virtual switch.
         Raises:  ScenarioError: it is too large.
         """
         self._changed(self._wire.set_mtu(mtu), f"MTU {mtu}")
@@ -190,6 +196,7 @@ class ScenarioVnic(FrameInbox):
 
         It goes into the address lists that the agent reports to the EM.
 
+        Args:    mac: such as 01:00:5e:00:00:05.
         Raises:  ScenarioError: not an address, or the VNIC has it already.
         """
         self._changed(self._wire.add_address(_address(self.name, mac)), f"address {mac}")

@@ -83,8 +83,11 @@ class MadSimulator:
     async def get(
         self, lid: Target, attr_id: int, *, vport: int = 0, data: bytes = b"", pkey: int | None = None
     ) -> Any:
-        """Get an attribute; `data` selects a part of it.
+        """Get an attribute, and return its value.
 
+        Args:    lid: of the agent's port, or what has one. attr_id: as `AttrId` has it. vport: the number of the vport;
+                 0: the port itself. data: selects a part of the attribute. pkey: of the request; None: that of
+                 management.
         Raises:  AgentError: refused. MadTimeoutError: no response.
         """
         return await self._ask(Method.GET, lid, attr_id, vport, data, pkey)
@@ -100,6 +103,9 @@ class MadSimulator:
     ) -> Any:
         """Set an attribute and return the value in the response.
 
+        Args:    lid: of the agent's port, or what has one. attr_id: as `AttrId` has it. value: of the attribute, or its
+                 bytes. vport: the number of the vport; 0: the port itself. pkey: of the request; None: that of
+                 management.
         Raises:  AgentError: refused. MadTimeoutError: no response.
         """
         data = value if isinstance(value, bytes) else value.build()
@@ -108,8 +114,10 @@ class MadSimulator:
     async def expect_status(
         self, status: int, method: Method, lid: Target, attr_id: int, **options: Any
     ) -> None:
-        """Send a request that must be refused with `status`.
+        """Send a request that must be refused.
 
+        Args:    status: of the response, 16 bits, as in the MAD header. method: Get or Set. options: those of `get` or
+                 `set`.
         Raises:  AssertionError: it was not.
         """
         call = self.set if method is Method.SET else self.get
@@ -122,7 +130,11 @@ class MadSimulator:
         raise AssertionError(f"attribute {attr_id:#06x} was not refused; status {status:#06x} was expected")
 
     async def become_sink(self, lid: Target, own_lid: Target, *, sl: int = 0) -> ClassPortInfo:
-        """Make an agent send its traps to `own_lid`."""
+        """Make an agent send its traps to a port.
+
+        Args:    lid: of the agent's port. own_lid: of the port that is to receive them. sl: their service level, 0 to
+                 31.
+        """
         info = ClassPortInfo(trap_lid=self.lid_of(own_lid), trap_sl_rsvd=sl << 3)
         answer = await self.set(lid, AttrId.CLASS_PORT_INFO, info)
         assert isinstance(answer, ClassPortInfo)  # noqa: S101 - the parser of that attribute
@@ -135,6 +147,7 @@ class MadSimulator:
 
         Traps that do not match are left for a later call.
 
+        Args:    opcode: of the trap; None: any. lid: of the agent's port; None: any. timeout_s: in seconds.
         Raises:  AssertionError: none matches in time; the message lists those that came instead.
         """
         wanted = None if lid is None else self.lid_of(lid)
@@ -204,7 +217,11 @@ class MadSimulator:
     # --- as an agent ---------------------------------------------------------------------------------------
 
     def reply(self, attr_id: int, *replies: Reply, method: Method = Method.GET) -> None:
-        """Answer the next requests for an attribute with `replies`, one each, and all further ones with the last."""
+        """Answer the next requests for an attribute.
+
+        Args:    attr_id: as `AttrId` has it. replies: one for each request; all further ones get the last. method: of
+                 the requests.
+        """
         self._replies[method, attr_id] = deque(replies)
 
     async def expect_request(
