@@ -41,13 +41,8 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     ):
         text = "".join(tables.values())
         here = {_title(model.__name__).lower() for model in tables}
-        text = re.sub(
-            r"\]\(#(\w+)\)",
-            lambda link, here=here, other=other: (
-                link[0] if link[1] in here else f"]({Path(other).name}#{link[1]})"
-            ),
-            text,
-        )
+        for title in set(re.findall(r"\]\(#(\w+)\)", text)) - here:
+            text = text.replace(f"](#{title})", f"]({Path(other).name}#{title})")
         yield page, fill(root / page, {"keys": Section(text, module_file(module.__name__))})
 
 
