@@ -15,7 +15,7 @@ from hfi_sim.engine.link.rule import FaultTarget
 from hfi_sim.fabric.faults import FaultSpec, parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
-from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.errors import ClusterError, RequestError
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
@@ -37,7 +37,7 @@ class ClusterMachines:
         self._machine = machine
         machine.verbs |= {
             "look": self._say,
-            "change-fault": self._asked_to_change,
+            "change-fault": self._requested_change,
             "fault": self._take_fault,
             "faults": self._take_faults,
         }
@@ -60,22 +60,22 @@ class ClusterMachines:
             return cast("Model", await self._lanes(query))
         if view is FAULTS:
             names = sorted(self._machine.nodes)
-            asked = (self._ask(name, FAULTS, {}) for name in names)
-            answers = await asyncio.gather(*asked, return_exceptions=True)
-            shares = [answer for answer in answers if not isinstance(answer, BaseException)]
+            requests = (self._request(name, FAULTS, {}) for name in names)
+            replies = await asyncio.gather(*requests, return_exceptions=True)
+            shares = [reply for reply in replies if not isinstance(reply, BaseException)]
             return cast("Model", fold_faults([FAULTS.of(self._world, {}), *shares]))
         manager = self._machine.manager
         if manager is None or manager == self._machine.transport.name:
             return view.of(self._world, query)
-        return await self._ask(manager, view, query)
+        return await self._request(manager, view, query)
 
-    async def _ask(self, name: NodeName, view: FabricView[Model], query: Mapping[str, str]) -> Model:
+    async def _request(self, name: NodeName, view: FabricView[Model], query: Mapping[str, str]) -> Model:
         body = {"what": view.name, "query": dict(query)}
-        answer = await self._machine.transport.ask(name, "look", body, timeout_s=LOOK_S)
+        reply = await self._machine.transport.request(name, "look", body, timeout_s=LOOK_S)
         try:
-            return view.model.of_json(answer)
+            return view.model.of_json(reply)
         except ValueError as error:
-            raise AskError(f"{name}: malformed reply: {error}") from error
+            raise RequestError(f"{name}: malformed reply: {error}") from error
 
     async def _lanes(self, query: Mapping[str, str]) -> LanesState:
         """Take the lanes of each direction from the machine whose engine carries it."""
@@ -85,23 +85,23 @@ class ClusterMachines:
             for direction in directions_of(self._world.fabric, query.get("on", ""))
         }
         names = sorted({owner for owner in owners.values() if owner in self._machine.nodes})
-        answers = await asyncio.gather(
-            *(self._ask(name, LANES, query) for name in names), return_exceptions=True
+        replies = await asyncio.gather(
+            *(self._request(name, LANES, query) for name in names), return_exceptions=True
         )
-        for name, answer in zip(names, answers, strict=True):
-            if isinstance(answer, AskError):
-                raise answer
-            if not isinstance(answer, BaseException):
-                rows |= {row.name: row for row in answer.directions if owners.get(row.name) == name}
+        for name, reply in zip(names, replies, strict=True):
+            if isinstance(reply, RequestError):
+                raise reply
+            if not isinstance(reply, BaseException):
+                rows |= {row.name: row for row in reply.directions if owners.get(row.name) == name}
         return LanesState(directions=list(rows.values()))
 
-    async def _say(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+    async def _say(self, _sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         query = {str(key): str(value) for key, value in dict(body.get("query", {})).items()}
         what = str(body.get("what"))
         if what not in VIEWS:
             raise InputError(f'"{what[:40]}" is not one of {", ".join(VIEWS)}')
-        answer: dict[str, Any] = VIEWS[what].of(self._world, query).as_json()
-        return answer
+        reply: dict[str, Any] = VIEWS[what].of(self._world, query).as_json()
+        return reply
 
     # --- faults --------------------------------------------------------------------------------------------
 
@@ -112,15 +112,17 @@ class ClusterMachines:
             return await self._change(change)
         if coordinator is None:
             raise ClusterError("the coordinator, which sets faults on all machines, is not present")
-        answer = await self._machine.transport.ask(coordinator, "change-fault", dict(change), timeout_s=30.0)
-        number = answer.get("number")
+        reply = await self._machine.transport.request(
+            coordinator, "change-fault", dict(change), timeout_s=30.0
+        )
+        number = reply.get("number")
         return number if isinstance(number, int) else None
 
-    async def _asked_to_change(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+    async def _requested_change(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         if self._machine.coordinator != self._machine.transport.name:
             raise ClusterError(f"{self._machine.transport.name} is not the coordinator")
-        if not self._machine.trusts(asker):
-            self._check_own(asker, body)
+        if not self._machine.trusts(sender):
+            self._check_own(sender, body)
         return {"number": await self._change(body)}
 
     async def _change(self, change: Mapping[str, Any]) -> int | None:
@@ -135,20 +137,22 @@ class ClusterMachines:
             await self._spread({"add": spec_text(fault.spec), "number": fault.number})
         except ClusterError:
             remove_fault(faults, fault.number)
-            await self._ask_to({"remove": fault.number})
+            await self._request_of_all({"remove": fault.number})
             raise
         return fault.number
 
-    async def _ask_to(self, change: dict[str, Any]) -> list[str]:
-        asked = (self._machine.transport.ask(name, "fault", change) for name in sorted(self._machine.nodes))
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        return [str(answer) for answer in answers if isinstance(answer, AskError)]
+    async def _request_of_all(self, change: dict[str, Any]) -> list[str]:
+        requests = (
+            self._machine.transport.request(name, "fault", change) for name in sorted(self._machine.nodes)
+        )
+        replies = await asyncio.gather(*requests, return_exceptions=True)
+        return [str(reply) for reply in replies if isinstance(reply, RequestError)]
 
     async def _spread(self, change: dict[str, Any]) -> None:
-        if failed := await self._ask_to(change):
+        if failed := await self._request_of_all(change):
             raise ClusterError("; ".join(failed))
 
-    def _check_own(self, asker: NodeName, change: Mapping[str, Any]) -> None:
+    def _check_own(self, sender: NodeName, change: Mapping[str, Any]) -> None:
         """Refuse a change of faults that are not on nodes of the requesting machine."""
         specs = self._world.faults.specs()
         if "add" in change:
@@ -158,27 +162,27 @@ class ClusterMachines:
         else:
             wanted = [spec for number, spec in specs.items() if number == change["remove"]]
         for spec in wanted:
-            if not self._is_own(asker, spec):
+            if not self._is_own(sender, spec):
                 raise ClusterError(
-                    f"{spec.kind} on {spec.on}: {asker} may change faults of its own nodes and their links: ask on "
+                    f"{spec.kind} on {spec.on}: {sender} may change faults of its own nodes and their links: ask on "
                     "the coordinator, or write `cluster: {trust_members: true}` in the lab file"
                 )
 
-    def _is_own(self, asker: NodeName, spec: FaultSpec) -> bool:
+    def _is_own(self, sender: NodeName, spec: FaultSpec) -> bool:
         placement = self._machine.placement
         target = spec.kind.target
         if placement is None or target is FaultTarget.NODES:
             return False
-        carried = {name for name, machine in placement.machine_of.items() if machine == str(asker)}
+        carried = {name for name, machine in placement.machine_of.items() if machine == str(sender)}
         if target is FaultTarget.PROGRAM:
-            return spec.on in placement.hosts.get(str(asker), ())
+            return spec.on in placement.hosts.get(str(sender), ())
         if target in (FaultTarget.SWITCH, FaultTarget.HFI):
             return spec.on in carried
         links = links_of(self._world.fabric, spec.on)
         return all(any(node_of(end) in carried for end in link.ends) for link in links)
 
-    async def _take_fault(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self._machine.check_coordinator(asker)
+    async def _take_fault(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self._machine.check_coordinator(sender)
         faults = self._world.faults
         if "add" in body:
             faults.add(str(body["add"]), number=int(body["number"]))
@@ -191,14 +195,14 @@ class ClusterMachines:
     async def tell_faults(self, name: NodeName) -> None:
         """Make a machine that has rejoined set exactly the faults that are set here.
 
-        Raises:  AskError: the machine refused or did not answer.
+        Raises:  RequestError: the machine refused or did not reply.
         """
         specs = self._world.faults.specs()
         told = [[number, spec_text(spec)] for number, spec in specs.items()]
-        await self._machine.transport.ask(name, "faults", {"faults": told})
+        await self._machine.transport.request(name, "faults", {"faults": told})
 
-    async def _take_faults(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self._machine.check_coordinator(asker)
+    async def _take_faults(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self._machine.check_coordinator(sender)
         faults = self._world.faults
         wanted = {int(number): str(text) for number, text in body.get("faults", [])}
         here = {number: spec_text(spec) for number, spec in faults.specs().items()}

@@ -95,7 +95,7 @@ class MachineConnections:
         while True:
             try:
                 self._disconnect(peer)
-                reply = await self._transport.ask(peer, "connect", self._hello(peer), timeout_s=CONNECT_S)
+                reply = await self._transport.request(peer, "connect", self._hello(peer), timeout_s=CONNECT_S)
                 received = self._check(peer, reply)
                 socket = await self._transport.connect(peer, reply)
                 await self._open(peer, socket, received)

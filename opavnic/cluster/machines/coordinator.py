@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError
+from opavnic.cluster.errors import ClusterError, ClusterInputError, RequestError
 from opavnic.cluster.machines.node import Machine, digest_of, topology_of
 from opavnic.cluster.machines.part import Programs
 from opavnic.cluster.protocol.placement import Loads, Placement, place, placement_of
@@ -111,7 +111,7 @@ class Coordinator(Machine):
         topology, section = topology_of(self._model), self._model.cluster
         offers = [await self._offer(self.transport.name, {})]
         offers += await asyncio.gather(
-            *(self.transport.ask(NodeName(name), "offer", {}) for name in machines[1:])
+            *(self.transport.request(NodeName(name), "offer", {}) for name in machines[1:])
         )
         for machine, offer in zip(machines, offers, strict=True):
             if placed := offer.get("placed"):
@@ -191,16 +191,16 @@ class Coordinator(Machine):
             "netdev": self._netdev,
         }
         try:
-            await self.transport.ask(name, "start", body)
+            await self.transport.request(name, "start", body)
         except ClusterError as error:
             log.warning("%s does not start: %s", name, error)
             self._trouble[name] = str(error)
             self._changed.set()
 
-    async def _report(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        if self._programs is None or asker not in self._programs.carried:
-            raise ClusterError(f"{asker} has no share of lab {self._model.name}")
-        self._programs.reported(asker, body)
+    async def _report(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        if self._programs is None or sender not in self._programs.carried:
+            raise ClusterError(f"{sender} has no share of lab {self._model.name}")
+        self._programs.reported(sender, body)
         self._reports += 1
         return {}
 
@@ -214,10 +214,10 @@ class Coordinator(Machine):
         """This machine."""
         return self.transport.name
 
-    async def _is_ready(self, asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+    async def _is_ready(self, sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         # it may have missed changes while it was away, or have faults that were set before this process started
-        await self.remote_machines.tell_faults(asker)
-        self._ready.add(asker)
+        await self.remote_machines.tell_faults(sender)
+        self._ready.add(sender)
         self._changed.set()
         return {}
 
@@ -240,8 +240,8 @@ class Coordinator(Machine):
 
     async def _say_down(self, name: NodeName, reason: str) -> None:
         try:
-            await self.transport.ask(name, "down", {"reason": reason}, timeout_s=5.0)
-        except AskError as error:
+            await self.transport.request(name, "down", {"reason": reason}, timeout_s=5.0)
+        except RequestError as error:
             log.warning("%s could not be told to end: %s", name, error)
 
     async def close(self) -> None:

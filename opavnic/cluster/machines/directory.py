@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.run.lab import Lab
-
-Verb = Callable[[NodeName, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class MachineDirectory:
@@ -26,8 +21,8 @@ class MachineDirectory:
         """Seconds by which each machine's clock is ahead of this one's. Only captures and reports to people use it."""
         self.lab: Lab | None = None
         self.placement: Placement | None = None
-        self.verbs: dict[str, Verb] = {}
-        """What answers the requests of other machines."""
+        self.verbs = transport.verbs
+        """What replies to the requests of other machines."""
 
     @property
     def coordinator(self) -> NodeName | None:
@@ -45,19 +40,19 @@ class MachineDirectory:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
         return self.lab
 
-    def check_coordinator(self, asker: NodeName) -> None:
+    def check_coordinator(self, sender: NodeName) -> None:
         """Refuse a machine that is not the coordinator. Raises ClusterError."""
-        if asker != self.coordinator:
-            raise ClusterError(f"{asker} is not the coordinator of this fabric")
+        if sender != self.coordinator:
+            raise ClusterError(f"{sender} is not the coordinator of this fabric")
 
-    def trusts(self, asker: NodeName) -> bool:
+    def trusts(self, sender: NodeName) -> bool:
         """Return whether a machine may act on this one."""
-        return self.share_here().model.cluster.trust_members or asker == self.coordinator
+        return self.share_here().model.cluster.trust_members or sender == self.coordinator
 
-    def check_trust(self, asker: NodeName) -> None:
+    def check_trust(self, sender: NodeName) -> None:
         """Refuse a machine that may not act on this one. Raises ClusterError."""
-        if not self.trusts(asker):
+        if not self.trusts(sender):
             raise ClusterError(
-                f"{self.transport.name} accepts this from the coordinator only, not from {asker}: ask there, or write "
+                f"{self.transport.name} accepts this from the coordinator only, not from {sender}: ask there, or write "
                 "`cluster: {trust_members: true}` in the lab file"
             )

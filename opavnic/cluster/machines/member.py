@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.errors import ClusterError, RequestError
 from opavnic.cluster.machines.node import Machine, digest_of, topology_of
 from opavnic.cluster.machines.part import Follower
 from opavnic.cluster.protocol.placement import placement_of
@@ -68,14 +68,14 @@ class Member(Machine):
             ended.cancel()
         return self._given.result() if self._given.done() else None
 
-    async def _start(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self.check_coordinator(asker)
+    async def _start(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.check_coordinator(sender)
         digest = str(body["digest"])
         if self._expected is not None and digest != self._expected:
             raise ClusterError(f"{self.transport.name} has another lab file than the coordinator")
         if self._digest and digest != self._digest:
             raise ClusterError(f"{self.transport.name} runs its share of another lab file: end it first")
-        self._coordinator, self._obeyed_epoch = asker, self.nodes[asker].epoch
+        self._coordinator, self._obeyed_epoch = sender, self.nodes[sender].epoch
         if self._digest:
             if self._follower is not None:
                 self._follower.forget()
@@ -112,8 +112,8 @@ class Member(Machine):
         world.cleanups.add("reports to the coordinator", self._follower.close)
         world.cleanups.add("readiness", self._end_readiness)
 
-    async def _program(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self.check_coordinator(asker)
+    async def _program(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.check_coordinator(sender)
         if self._follower is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
         nodes = body.get("nodes")
@@ -122,8 +122,8 @@ class Member(Machine):
         self._follower.program(nodes)
         return {}
 
-    async def _down(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self.check_coordinator(asker)
+    async def _down(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.check_coordinator(sender)
         self.reason = str(body.get("reason", ""))
         self.ended.set()
         return {}
@@ -144,8 +144,8 @@ class Member(Machine):
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" with a delay
         self._has_been_up = True
         try:
-            await self.transport.ask(self._coordinator, "ready", {})
-        except AskError as error:
+            await self.transport.request(self._coordinator, "ready", {})
+        except RequestError as error:
             log.warning("the coordinator could not be told that this machine is ready: %s", error)
 
     @property

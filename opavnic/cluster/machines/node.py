@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from hfi_sim.base.errors import HfiSimError
 from hfi_sim.fabric.topology import Topology
-from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.errors import ClusterError, RequestError
 from opavnic.cluster.machines.boundary import Boundary, CutLink
 from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.directory import MachineDirectory
@@ -86,33 +85,19 @@ class Machine(MachineDirectory):
         self.remote_machines = ClusterMachines(self)
         self.tunnels = ControlTunnels(self)
         transport.on_node = self._node
-        transport.serve = self._serve
 
-    async def _pong(self, _asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+    async def _pong(self, _sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         return {"time": self._wall_clock()}
 
-    async def _offer(self, _asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+    async def _offer(self, _sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         """Say what this machine can carry, and what it carries already."""
         placed = {} if self.placement is None else dict(self.placement.machine_of)
         return {"processors": len(os.sched_getaffinity(0)), "placed": placed}
 
-    async def _connect(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+    async def _connect(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         if self.boundary is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
-        return self.boundary.connections.requested(asker, body)
-
-    async def _serve(self, asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-        answer = self.verbs.get(verb)
-        if answer is None:
-            raise ClusterError(f'{self.transport.name}: unknown request "{verb}"')
-        try:
-            return await answer(asker, body)
-        except HfiSimError:
-            raise
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            # a member may send any request
-            log.warning("invalid %s request from %s: %s: %s", asker, verb, type(error).__name__, error)
-            raise ClusterError(f"{verb}: invalid request: {type(error).__name__}: {error}") from error
+        return self.boundary.connections.requested(sender, body)
 
     def _node(self, name: NodeName, state: NodeState) -> None:
         if state.presence is Presence.JOINED:
@@ -152,10 +137,10 @@ class Machine(MachineDirectory):
         try:
             for _ in range(_PINGS):
                 start, wall = loop.time(), self._wall_clock()
-                answer = await self.transport.ask(name, "ping", {}, timeout_s=5.0)
+                answer = await self.transport.request(name, "ping", {}, timeout_s=5.0)
                 trip = loop.time() - start
                 trips.append((trip, float(answer.get("time", wall)) - wall - trip / 2))
-        except AskError as error:
+        except RequestError as error:
             log.info("the round trip to %s was not measured: %s", name, error)
         if trips and self.boundary is not None and name in self.nodes:
             trip, ahead = min(trips)
@@ -245,7 +230,7 @@ class Machine(MachineDirectory):
             clocks={str(name): round(ahead, 3) for name, ahead in sorted(self.clocks.items())},
         )
 
-    async def _say_status(self, _asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+    async def _say_status(self, _sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         if self.lab is None or self.boundary is None:
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
         steps = self.lab.status_steps(counters=body.get("counters") is True)
@@ -256,8 +241,8 @@ class Machine(MachineDirectory):
         placed = [] if state.cluster is None else state.cluster.placed
         others = [name for name in sorted(self.nodes) if name in placed]
         body = {"counters": "counters" in state.model_fields_set}
-        asked = (self.transport.ask(name, "status", body, timeout_s=5.0) for name in others)
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        requests = (self.transport.request(name, "status", body, timeout_s=5.0) for name in others)
+        answers = await asyncio.gather(*requests, return_exceptions=True)
         shares = {str(self.transport.name): state}
         for name, answer in zip(others, answers, strict=True):
             try:
@@ -267,7 +252,7 @@ class Machine(MachineDirectory):
                 if share.cluster is None:
                     raise ValueError("cluster: Field required")
                 shares[str(name)] = share
-            except (AskError, ValueError) as error:
+            except (RequestError, ValueError) as error:
                 log.warning("no status from %s: %s", name, error)
         assert self.lab is not None  # noqa: S101 - it is asked
         return fold(shares, self.lab.model.hosts)

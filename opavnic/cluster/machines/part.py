@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hfi_sim.fabric.notices import FabricChange, FabricNotice
 from hfi_sim.nodes.cable import Link
-from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.errors import ClusterError, RequestError
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.programs import (
     apply_program,
@@ -48,7 +48,7 @@ class Replica:
         send: Callable[[NodeName, dict[str, Any]], Awaitable[Any]],
         receiver: Callable[[], NodeName | None],
     ) -> None:
-        """Args:  read: returns the data of a name. send: raises AskError. receiver: None: there is none now."""
+        """Args:  read: returns the data of a name. send: raises RequestError. receiver: None: there is none now."""
         self._read, self._send, self._receiver = read, send, receiver
         self._sent: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
@@ -77,7 +77,7 @@ class Replica:
                 continue
             try:
                 await self._send(receiver, news)
-            except AskError as error:
+            except RequestError as error:
                 log.warning("%s did not accept what has changed: %s", receiver, error)
                 self._dirty |= dict.fromkeys(names)
                 await asyncio.sleep(AGAIN_S)
@@ -107,7 +107,7 @@ class Programs:
         self._replicas: dict[NodeName, Replica] = {}
 
         async def send(node: NodeName, programs: dict[str, Any]) -> None:
-            await transport.ask(node, "program", {"nodes": programs})
+            await transport.request(node, "program", {"nodes": programs})
 
         # an external fabric manager sets nodes up where they are
         for node, names in self.carried.items() if world.managed_by == "builtin" else ():
@@ -183,7 +183,7 @@ class Follower:
         is_external = world.managed_by == "external"
 
         async def send(node: NodeName, report: dict[str, Any]) -> None:
-            await transport.ask(node, "report", report)
+            await transport.request(node, "report", report)
 
         read = partial(report_of, fabric, self._links, is_external)
         self._replica = Replica(read, send, manager)

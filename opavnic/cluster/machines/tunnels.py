@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import Any, Final
 
-from opavnic.cluster.errors import AskError, ClusterError
+from opavnic.cluster.errors import ClusterError, RequestError
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
@@ -89,15 +89,15 @@ class ControlTunnels:
     async def _connected(self, name: NodeName) -> Streams:
         transport = self._machine.transport
         if name not in self._machine.nodes:
-            raise AskError(f"machine {name} is not present")
-        expected = await transport.ask(name, "control", {})
+            raise RequestError(f"machine {name} is not present")
+        expected = await transport.request(name, "control", {})
         return await _shaken_hands(await transport.connect(name, expected))
 
     # --- for another machine -------------------------------------------------------------------------------
 
-    async def _requested(self, asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
-        self._machine.check_trust(asker)
-        return self._machine.transport.expect(asker, lambda socket: self._run(asker, self._serve(socket)))
+    async def _requested(self, sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+        self._machine.check_trust(sender)
+        return self._machine.transport.expect(sender, lambda socket: self._run(sender, self._serve(socket)))
 
     async def _serve(self, socket: PeerSocket) -> None:
         try:

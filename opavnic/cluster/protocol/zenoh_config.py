@@ -3,7 +3,7 @@
 Keys, below `opavnic/FABRIC` (hexadecimal):
 
     live/NAME/ROLE/PROTOCOL/EPOCH/DIGEST   liveliness token of a node
-    ask/FROM/TO/VERB                      requests
+    request/FROM/TO/VERB                      requests
 
 FROM is always the node that puts or asks, so that access control can restrict each certificate to its own keys.
 """
@@ -212,8 +212,8 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
 
 def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
     """Yield what a member may send: requests and tokens under its name, and replies."""
-    yield _rule(f"{name}-asks", "ingress", ("query",), f"{root}/ask/{name}/**")
-    yield _rule(f"{name}-answers", "ingress", ("reply", "declare_queryable"), f"{root}/ask/*/{name}/**")
+    yield _rule(f"{name}-requests", "ingress", ("query",), f"{root}/request/{name}/**")
+    yield _rule(f"{name}-replies", "ingress", ("reply", "declare_queryable"), f"{root}/request/*/{name}/**")
     yield _rule(f"{name}-is-there", "ingress", ("liveliness_token",), f"{root}/live/{name}/**")
     yield _rule(
         f"{name}-watches",
@@ -226,8 +226,8 @@ def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
 
 def _what_it_may_hear(root: str, own: NodeName, name: NodeName) -> Iterator[dict[str, Any]]:
     """Yield what may be sent to a member: requests and replies for it, and the announcements of this node."""
-    yield _rule(f"{name}-is-asked", "egress", ("query",), f"{root}/ask/{own}/{name}/**")
-    yield _rule(f"{name}-is-answered", "egress", ("reply",), f"{root}/ask/{name}/{own}/**")
+    yield _rule(f"{name}-is-requested", "egress", ("query",), f"{root}/request/{own}/{name}/**")
+    yield _rule(f"{name}-is-replied-to", "egress", ("reply",), f"{root}/request/{name}/{own}/**")
     yield _rule(f"{name}-sees", "egress", _DECLARATIONS, f"{ROOT}/**")
 
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import re
 import secrets
-import threading
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.base.errors import HfiSimError
-from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError, MessageError
+from opavnic.cluster.errors import (
+    ClusterError,
+    ClusterInputError,
+    JoinRefusedError,
+    MessageError,
+    RequestError,
+)
 from opavnic.cluster.protocol.membership import (
     NO_DIGEST,
     ClusterMembership,
@@ -35,28 +36,22 @@ from opavnic.cluster.protocol.zenoh_config import (
     check,
     with_listen,
 )
+from opavnic.cluster.zenoh.requests import Requests
 from opavnic.cluster.zenoh.session import open_session, reachable, say_of, with_port
 from opavnic.cluster.zenoh.sockets import PeerListener, PeerSocket
 
 if TYPE_CHECKING:
     import zenoh
 
-MAX_QUESTION: Final = 1 << 20
-"""Bytes of a request or a reply as JSON."""
 MAX_ADDRESSES: Final = 8
 """Most addresses that a node may announce."""
-MAX_ASKED: Final = 64
-"""Most requests of other nodes that are served at one time."""
-MAX_UNREAD: Final = 256
-"""Most requests that wait for the event loop; further ones are dropped."""
 JOIN: Final = "join"
-"""The verb by which a node asks the coordinator to join; it is not passed to `serve`."""
+"""The verb by which a node asks the coordinator to join."""
 WHERE: Final = "where"
-"""The verb by which a node asks where to connect to another; it is not passed to `serve`."""
+"""The verb by which a node asks where to connect to another."""
 PEERS: Final = "peers"
-"""The verb by which a node asks the coordinator where all others listen; it is not passed to `serve`."""
+"""The verb by which a node asks the coordinator where all others listen."""
 _LOOK_AGAIN_S: Final = 0.1
-_VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
 
 class ZenohTransport:
@@ -83,26 +78,25 @@ class ZenohTransport:
                 "others with `opavnic cluster ca --coordinator`"
             )
         self.on_node: Callable[[NodeName, NodeState], None] = lambda name, state: None
-        self.serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]] = _serves_nothing
-        """(requester, verb, body) -> reply. An OpavnicError it raises reaches the requester as AskError."""
         self._plan, self._role, self._digest = plan, role, digest
         self._fabric = fabric
         self._epoch = secrets.randbits(63) | 1
         self._listener = PeerListener(plan.credentials)
-        self._refused: Counter[str] = Counter()
+        self._requests = Requests(plan.name, self._is_admitted)
+        self.verbs = self._requests.verbs
+        """What replies to the requests of other nodes."""
+        self.verbs |= {JOIN: self._requested_to_join, WHERE: self._where, PEERS: self._peers}
         self._membership = self._see_nobody()
         self._sight = Liveness()
         self._addresses: dict[NodeName, list[str]] = {}
         """On the coordinator: the addresses that nodes listen on."""
         self._finding: dict[NodeName, asyncio.Task[None]] = {}
         """Work on the addresses of a node: to learn them, or to connect to them."""
-        self._unread = threading.BoundedSemaphore(MAX_UNREAD)
         self._session: zenoh.Session | None = None
         self._opening: asyncio.Task[None] | None = None
         """Opens another session in place of the one that was."""
         self._is_ending = False
         self._declared: list[Any] = []
-        self._answers: set[asyncio.Task[None]] = set()
 
     @property
     def name(self) -> NodeName:
@@ -133,8 +127,9 @@ class ZenohTransport:
                  be used. ClusterError: no coordinator answers.
         """
         self._loop = asyncio.get_running_loop()
+        self._requests.begin(self._loop)
         if self._plan.join:
-            await self._ask_in_the_lobby()
+            await self._join_by_a_first_session()
         self._session = await asyncio.to_thread(open_session, self._plan, self._fabric, self._epoch)
         try:
             self._listener.listen(self._plan.listen)
@@ -157,10 +152,10 @@ class ZenohTransport:
         session, self._session = self._session, None
         if session is None:
             return
-        tasks = [*self._answers, *self._finding.values()]
-        for task in tasks:
+        for task in self._finding.values():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._finding.values(), return_exceptions=True)
+        await self._requests.close()
         self._listener.close()
         self._declared.clear()
         await asyncio.to_thread(session.close)
@@ -187,62 +182,36 @@ class ZenohTransport:
 
     def counters(self) -> Mapping[str, int]:
         """Return the number of refused messages, by reason."""
-        return self._refused
+        return self._requests.refused
 
-    async def ask(
+    async def request(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
     ) -> dict[str, Any]:
-        """Send a request to a node and return the reply of its `serve`.
-
-        Args:    verb: letters, digits and hyphens. body: JSON data, at most MAX_QUESTION bytes.
-        Raises:  AskError: no reply in time, no such node, or the node's refusal.
-        """
+        """Send a request to a node and return the reply of its `verbs`; see Requests.send. Raises RequestError."""
         if self._session is None:
-            raise AskError(f"node {node}: {verb}: this node has left the fabric")
-        if not _VERB.fullmatch(verb):
-            raise AskError(f'"{verb}" is no verb: lower-case letters, digits and hyphens are right')
-        question = json.dumps(body).encode()
-        if len(question) > MAX_QUESTION:
-            raise AskError(f"node {node}: {verb}: a request of {len(question)} bytes; at most {MAX_QUESTION}")
-        import zenoh
+            raise RequestError(f"node {node}: {verb}: this node has left the fabric")
+        return await self._requests.send(self._session, self._root, node, verb, body, timeout_s)
 
-        answered: asyncio.Future[tuple[bool, bytes]] = self._loop.create_future()
+    @property
+    def _root(self) -> str:
+        return f"{ROOT}/{self.fabric:x}"
 
-        def on_reply(reply: zenoh.Reply) -> None:
-            ok, err = reply.ok, reply.err
-            payload = ok.payload if ok is not None else err.payload if err is not None else None
-            if payload is not None and len(payload) <= MAX_QUESTION:
-                self._soon(_settle, answered, ok is not None, payload.to_bytes())
+    def _is_admitted(self, sender: NodeName, verb: str) -> bool:
+        return verb == JOIN or sender in self._membership.nodes()
 
-        def on_end() -> None:
-            self._soon(_settle, answered, False, json.dumps({"error": "no reply"}).encode())
+    async def _where(self, _sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+        return {"addresses": list(map(str, self._reachable(self._plan.listen)))}
 
-        self._session.get(
-            f"{ROOT}/{self.fabric:x}/ask/{self.name}/{node}/{verb}",
-            zenoh.handlers.Callback(on_reply, on_end, indirect=False),
-            payload=question,
-            timeout=timeout_s,
-            congestion_control=zenoh.CongestionControl.BLOCK,
-            priority=zenoh.Priority.INTERACTIVE_HIGH,
-            express=True,
-        )
-        try:
-            async with asyncio.timeout(timeout_s + 1.0):
-                is_good, data = await answered
-        except TimeoutError:
-            raise AskError(f"node {node}: {verb}: no reply within {timeout_s:g} s") from None
-        answer = _json_object(data)
-        if is_good and answer is not None:
-            return answer
-        reason = answer.get("error") if answer is not None else None
-        raise AskError(f"node {node}: {verb}: {reason if isinstance(reason, str) else 'malformed reply'}")
+    async def _peers(self, _sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+        present = self._membership.nodes()
+        return {name: known for name, known in self._addresses.items() if name in present}
 
     def _see_nobody(self) -> ClusterMembership:
         credentials = self._plan.credentials
         own = Hello(self.name, self._role, self._fabric or 0, self._epoch, self._digest)
         return ClusterMembership(own, credentials.coordinators if credentials is not None else ())
 
-    async def _ask_in_the_lobby(self) -> None:
+    async def _join_by_a_first_session(self) -> None:
         """Ask the coordinator, over a session that does not listen, whether this node may join, and for the
         other members.
 
@@ -258,7 +227,7 @@ class ZenohTransport:
                 coordinator = await self._find_coordinator(deadline)
                 refusal = self._membership.own_refusal(is_announced=False)
                 if refusal is None:
-                    refusal = await self._ask_to_join(coordinator)
+                    refusal = await self._request_to_join(coordinator)
                 if refusal is None:
                     return
                 # the token of a machine that died under this name disappears after its lease
@@ -293,16 +262,16 @@ class ZenohTransport:
                 )
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    async def _ask_to_join(self, coordinator: NodeName) -> str | None:
+    async def _request_to_join(self, coordinator: NodeName) -> str | None:
         """Return None if the coordinator admits this node, the reason if it refuses, or "" if it does not
         answer yet.
         """
         own = list(map(str, self._reachable(self._plan.listen)))
         try:
-            answer = await self.ask(
+            answer = await self.request(
                 coordinator, JOIN, {"hello": self._membership.own.chunks(), "addresses": own}, timeout_s=2.0
             )
-        except AskError:
+        except RequestError:
             return ""
         match answer:
             case {"refusal": None, "peers": list(peers)}:
@@ -313,7 +282,7 @@ class ZenohTransport:
                 return refusal
         return ""
 
-    def _asked_to_join(self, asker: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+    async def _requested_to_join(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         """Answer a node's request to join."""
         if self._role is not MachineRole.COORDINATOR:
             return {"refusal": f"node {self.name} is not the coordinator: join that"}
@@ -321,17 +290,17 @@ class ZenohTransport:
             hello = Hello.parse(f"{self.fabric:x}", str(body.get("hello", "")))
         except MessageError as error:
             return {"refusal": str(error)}
-        if hello.name != asker:
-            return {"refusal": f"node {asker} asks for {hello.name}"}
+        if hello.name != sender:
+            return {"refusal": f"node {sender} asks for {hello.name}"}
         refusal = self._membership.admit(hello, self._loop.time())
         if refusal is not None:
             return {"refusal": refusal}
         present = self._membership.nodes()
         peers = [address for name, known in self._addresses.items() if name in present for address in known]
-        self._addresses[asker] = [str(one) for one in _addresses(body.get("addresses"), MAX_ADDRESSES)]
+        self._addresses[sender] = [str(one) for one in _addresses(body.get("addresses"), MAX_ADDRESSES)]
         return {
             "refusal": None,
-            "peers": [address for address in peers if address not in self._addresses[asker]],
+            "peers": [address for address in peers if address not in self._addresses[sender]],
         }
 
     async def _look(self) -> list[Hello]:
@@ -345,11 +314,11 @@ class ZenohTransport:
 
         def on_reply(reply: zenoh.Reply) -> None:
             if reply.ok is not None:
-                self._soon(self._note, str(reply.ok.key_expr), found)
+                self._requests.soon(self._note, str(reply.ok.key_expr), found)
 
         self._session.liveliness().get(
             f"{ROOT}/{fabric}/live/**",
-            zenoh.handlers.Callback(on_reply, lambda: self._soon(done.set), indirect=False),
+            zenoh.handlers.Callback(on_reply, lambda: self._requests.soon(done.set), indirect=False),
             timeout=self._plan.lease_s,
         )
         await done.wait()
@@ -378,12 +347,12 @@ class ZenohTransport:
     def _declare(self) -> None:
         import zenoh
 
-        session, root = self._session, f"{ROOT}/{self.fabric:x}"
+        session, root = self._session, self._root
         assert session is not None  # noqa: S101 - started
         direct = zenoh.handlers.Callback
         self._declared = [
             session.info.declare_link_events_listener(direct(self._on_link, indirect=False), history=True),
-            session.declare_queryable(f"{root}/ask/*/{self.name}/*", direct(self._on_query, indirect=False)),
+            self._requests.declare(session, root),
             session.liveliness().declare_token(f"{root}/live/{self._membership.own.chunks()}"),
             session.liveliness().declare_subscriber(
                 f"{root}/live/**", direct(self._on_token, indirect=False), history=True
@@ -395,25 +364,14 @@ class ZenohTransport:
     def _on_token(self, sample: zenoh.Sample) -> None:
         import zenoh
 
-        self._soon(self._token, str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
+        self._requests.soon(self._token, str(sample.key_expr), sample.kind == zenoh.SampleKind.PUT)
 
     def _on_link(self, event: zenoh.LinkEvent) -> None:
         import zenoh
 
         link = event.link
         is_there = event.kind == zenoh.SampleKind.PUT
-        self._soon(self._link, int(str(link.zid), 16), f"{link.src} {link.dst}", is_there)
-
-    def _on_query(self, query: zenoh.Query) -> None:
-        if self._unread.acquire(blocking=False):
-            self._soon(self._question, query)
-        else:
-            query.drop()
-
-    def _soon(self, call: Callable[..., None], *arguments: Any) -> None:
-        """Run `call` in the loop, in the order of these calls."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing can handle it any more
-            self._loop.call_soon_threadsafe(call, *arguments)
+        self._requests.soon(self._link, int(str(link.zid), 16), f"{link.src} {link.dst}", is_there)
 
     # in the loop
 
@@ -423,7 +381,7 @@ class ZenohTransport:
         try:
             return Hello.parse(fabric, rest)
         except MessageError:
-            self._refused["bad_token"] += 1
+            self._requests.refused["bad_token"] += 1
             return None
 
     def _token(self, key: str, is_there: bool) -> None:
@@ -451,7 +409,7 @@ class ZenohTransport:
                 and event.state.presence is Presence.JOINED
                 and event.name not in self._addresses
             ):
-                self._find(event.name, self._ask_addresses(event.name))
+                self._find(event.name, self._learn_addresses(event.name))
             elif not is_coordinator and event.state.presence is Presence.GONE:
                 self._find(event.name, self._connect_again(event.name))
             self.on_node(event.name, event.state)
@@ -461,11 +419,11 @@ class ZenohTransport:
             before.cancel()
         self._finding[name] = self._loop.create_task(work)
 
-    async def _ask_addresses(self, name: NodeName) -> None:
+    async def _learn_addresses(self, name: NodeName) -> None:
         """Learn where a node listens that another process of the coordinator has admitted."""
         while name in self._membership.nodes():
-            with contextlib.suppress(AskError):
-                found = _addresses((await self.ask(name, WHERE, {})).get("addresses"), MAX_ADDRESSES)
+            with contextlib.suppress(RequestError):
+                found = _addresses((await self.request(name, WHERE, {})).get("addresses"), MAX_ADDRESSES)
                 self._addresses.setdefault(name, list(map(str, found)))
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
@@ -486,8 +444,8 @@ class ZenohTransport:
             coordinator = self._membership.coordinator
             if name in self._membership.nodes() or coordinator is None or coordinator.name == name:
                 continue
-            with contextlib.suppress(AskError):
-                found = _addresses((await self.ask(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES)
+            with contextlib.suppress(RequestError):
+                found = _addresses((await self.request(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES)
                 is_news = not set(found) <= set(self._plan.join)
                 is_idle = self._opening is None or self._opening.done()
                 if found and is_idle and (is_news or patience_s < 0):
@@ -514,56 +472,6 @@ class ZenohTransport:
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
 
-    def _question(self, query: zenoh.Query) -> None:
-        self._unread.release()
-        parts = str(query.key_expr).split("/")
-        asker, verb = NodeName(parts[3]), parts[5]
-        payload = query.payload
-        body = None if payload is None or len(payload) > MAX_QUESTION else _json_object(payload.to_bytes())
-        if self._session is None or body is None or not _VERB.fullmatch(verb):
-            self._refuse_question(query, "malformed request")
-        elif verb == JOIN:
-            self._reply(query, self._asked_to_join(asker, body))
-        elif asker not in self._membership.nodes():
-            self._refuse_question(query, f"node {asker} is not part of this fabric")
-        elif verb == WHERE:
-            self._reply(query, {"addresses": list(map(str, self._reachable(self._plan.listen)))})
-        elif verb == PEERS:
-            present = self._membership.nodes()
-            self._reply(query, {name: known for name, known in self._addresses.items() if name in present})
-        elif len(self._answers) >= MAX_ASKED:
-            self._refuse_question(query, f"busy with {MAX_ASKED} requests")
-        else:
-            task = self._loop.create_task(self._answer(query, asker, verb, body))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
-
-    def _reply(self, query: zenoh.Query, answer: Mapping[str, Any]) -> None:
-        data = json.dumps(answer).encode()
-        if len(data) > MAX_QUESTION:
-            self._refuse_question(query, f"a reply of {len(data)} bytes; at most {MAX_QUESTION}")
-            return
-        query.reply(query.key_expr, data, express=True)
-        query.drop()
-
-    async def _answer(self, query: zenoh.Query, asker: NodeName, verb: str, body: dict[str, Any]) -> None:
-        try:
-            self._reply(query, await self.serve(asker, verb, body))
-        except HfiSimError as error:
-            self._refuse_question(query, str(error))
-        except asyncio.CancelledError:
-            self._refuse_question(query, "is leaving the fabric")
-            raise
-
-    def _refuse_question(self, query: zenoh.Query, reason: str) -> None:
-        self._refused["questions"] += 1
-        query.reply_err(json.dumps({"error": reason}).encode())
-        query.drop()
-
-
-async def _serves_nothing(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-    raise ClusterError(f"no handler for {verb}")
-
 
 def _in_address(host: str) -> str:
     return f"[{host}]" if ":" in host else host
@@ -580,16 +488,3 @@ def _addresses(texts: object, most: int) -> list[Address]:
 
 def _joined(hello: Hello) -> NodeState:
     return NodeState(Presence.JOINED, is_coordinator=hello.role is MachineRole.COORDINATOR, epoch=hello.epoch)
-
-
-def _settle(future: asyncio.Future[tuple[bool, bytes]], is_good: bool, data: bytes) -> None:
-    if not future.done():
-        future.set_result((is_good, data))
-
-
-def _json_object(data: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

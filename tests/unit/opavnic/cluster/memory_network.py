@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.cluster.errors import AskError
+from opavnic.cluster.errors import RequestError
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
+from opavnic.cluster.zenoh.requests import Verb, reply_to
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
 
 
@@ -104,7 +105,7 @@ class MemoryTransport:
 
     def __init__(self, net: MemoryNetwork, name: NodeName, is_coordinator: bool) -> None:
         self.on_node: Callable[[NodeName, NodeState], None] = lambda _name, _state: None
-        self.serve: Callable[[NodeName, str, dict[str, Any]], Awaitable[dict[str, Any]]] = _nobody
+        self.verbs: dict[str, Verb] = {}
         self._net = net
         self._name = name
         self._is_coordinator = is_coordinator
@@ -163,38 +164,34 @@ class MemoryTransport:
         """Connect to a machine."""
         await asyncio.sleep(self._net.latency_s)
         if not self._net.joined(self._name, node):
-            raise AskError(f"{node} is not present")
+            raise RequestError(f"{node} is not present")
         near, far = MemorySocket(self._net, node, False), MemorySocket(self._net, self._name, True)
         near.end.far, far.end.far = far.end, near.end
         self._ends.append(near.end)
         self._net.up[node]._expected[expected["ticket"]](far)
         return near
 
-    async def ask(
+    async def request(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
     ) -> dict[str, Any]:
         """Send a request to a machine."""
         if not self._net.joined(self._name, node):
-            raise AskError(f"{verb}: {node} is not present")
+            raise RequestError(f"{verb}: {node} is not present")
         await asyncio.sleep(self._net.latency_s)
         other = self._net.up.get(node)
         if other is None:
-            raise AskError(f"{verb}: {node} has left")
+            raise RequestError(f"{verb}: {node} has left")
         try:
             answer = await asyncio.wait_for(
-                other.serve(self._name, verb, json.loads(json.dumps(body))), timeout_s
+                reply_to(other.verbs, self._name, verb, json.loads(json.dumps(body))), timeout_s
             )
         except TimeoutError:
-            raise AskError(f"{verb}: {node} did not answer within {timeout_s:g} s") from None
+            raise RequestError(f"{verb}: {node} did not answer within {timeout_s:g} s") from None
         except HfiSimError as error:
-            raise AskError(f"{node}: {error}") from error
+            raise RequestError(f"{node}: {error}") from error
         await asyncio.sleep(self._net.latency_s)
         return dict(json.loads(json.dumps(answer)))
 
     def counters(self) -> Mapping[str, int]:
         """Return nothing: every message is accepted."""
         return {}
-
-
-async def _nobody(_asker: NodeName, verb: str, _body: dict[str, Any]) -> dict[str, Any]:
-    raise AskError(f"no handler for {verb}")

@@ -15,7 +15,7 @@ import pytest
 
 from hfi_sim.base.types import Lid, PortState
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.cluster.errors import AskError, ClusterInputError
+from opavnic.cluster.errors import ClusterInputError, RequestError
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine
@@ -204,7 +204,7 @@ async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_oth
     async with cluster() as made:
         beta = made.machines["beta"].remote_machines
         with pytest.raises(
-            AskError, match="loss on h5: beta may change faults of its own nodes and their links"
+            RequestError, match="loss on h5: beta may change faults of its own nodes and their links"
         ):
             await beta.change_faults({"add": "loss on h5 100%"})
         assert made.labs["gamma"].world.faults.show() == []
@@ -212,7 +212,7 @@ async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_oth
         assert await beta.change_faults({"add": "link-down on h3"}) == 2
         for lab in made.labs.values():
             assert lab.world.faults.specs().keys() == {1, 2}
-        with pytest.raises(AskError, match="loss on h5: beta may change faults"):
+        with pytest.raises(RequestError, match="loss on h5: beta may change faults"):
             await beta.change_faults({"remove": None})
         await beta.change_faults({"remove": 2})
         for machine in made.machines.values():
@@ -295,12 +295,12 @@ WRONG = [
 
 async def test_whatever_a_member_asks_it_gets_an_answer() -> None:
     async with cluster(FILE.replace("nodes: 3", "nodes: 3, trust_members: true")) as made:
-        ask = made.machines["beta"].transport.ask
+        request = made.machines["beta"].transport.request
         for name in ("alpha", "gamma"):
             for verb in made.machines[name].verbs:
                 for body in WRONG:
-                    with contextlib.suppress(AskError):
-                        await ask(NodeName(name), verb, body)
+                    with contextlib.suppress(RequestError):
+                        await request(NodeName(name), verb, body)
         assert made.unaccounted() == {}
 
 
@@ -340,15 +340,15 @@ async def test_clock_that_is_wrong_is_told_and_hurts_nobody() -> None:
 
 async def test_members_obey_the_coordinator_alone() -> None:
     async with cluster() as made:
-        asked = made.machines["beta"].transport.ask(NodeName("gamma"), "program", {"nodes": {}})
-        with pytest.raises(AskError, match="beta is not the coordinator of this fabric"):
+        asked = made.machines["beta"].transport.request(NodeName("gamma"), "program", {"nodes": {}})
+        with pytest.raises(RequestError, match="beta is not the coordinator of this fabric"):
             await asked
 
 
 async def test_member_reports_on_its_own_nodes_alone() -> None:
     async with cluster() as made:
         lie = {"h1": {"capabilities": {}, "description": "mine"}, "h1:1--leaf0:1": False}
-        await made.machines["beta"].transport.ask(NodeName("alpha"), "report", lie)
+        await made.machines["beta"].transport.request(NodeName("alpha"), "report", lie)
         fabric = made.labs["alpha"].world.fabric
         assert fabric.hfis["h1"].description == "h1 hfi1_0"
         assert all(port.link is not None and port.link.up for port in fabric.hfis["h1"].ports.values())
@@ -360,7 +360,7 @@ async def test_machine_whose_status_is_no_share_of_the_lab_is_left_out(reply: di
         whole = made.labs["gamma"].status().as_json()
         whole.pop("cluster")
 
-        async def say(_asker: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
+        async def say(_sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
             return whole if reply is None else reply
 
         made.machines["beta"].verbs["status"] = say

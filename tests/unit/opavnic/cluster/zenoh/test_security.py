@@ -40,12 +40,12 @@ async def test_members_with_certificates_of_one_ca_meet_and_ask(ca: Path) -> Non
     async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, _):
         await saw.until(lambda: saw.saw("m1", "joined"))
 
-        async def serve(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-            return {"asker": asker}
+        async def serve(sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+            return {"sender": sender}
 
-        c.serve = m1.serve = serve
-        assert await m1.ask(C, "status", {}) == {"asker": "m1"}
-        assert await c.ask(M1, "status", {}) == {"asker": "c"}
+        c.verbs["status"] = m1.verbs["status"] = serve
+        assert await m1.request(C, "status", {}) == {"sender": "m1"}
+        assert await c.request(M1, "status", {}) == {"sender": "c"}
 
 
 async def _refused(wanted: dict[str, Any]) -> bool:
@@ -111,16 +111,16 @@ async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Pa
             await saw.until(lambda: saw.saw("m2", "joined"))
             assert not saw.saw("m9", "joined")
             replies = await asyncio.to_thread(
-                lambda: list(liar.get(f"opavnic/{FABRIC:x}/ask/m1/c/status", payload=b"{}", timeout=1.0))
+                lambda: list(liar.get(f"opavnic/{FABRIC:x}/request/m1/c/status", payload=b"{}", timeout=1.0))
             )
             assert not [reply for reply in replies if reply.ok is not None]
 
-            async def serve(asker: NodeName, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-                return {"asker": asker}
+            async def serve(sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+                return {"sender": sender}
 
-            m1.serve = serve
-            assert await c.ask(M1, "status", {}) == {"asker": "c"}
-            assert not [key for key in heard if "/ask/c/" in key]
+            m1.verbs["status"] = serve
+            assert await c.request(M1, "status", {}) == {"sender": "c"}
+            assert not [key for key in heard if "/request/c/" in key]
             ear.undeclare()
             token.undeclare()
             own.undeclare()

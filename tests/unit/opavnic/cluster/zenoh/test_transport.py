@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.cluster.errors import AskError, ClusterError, ClusterInputError, JoinRefusedError
+from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedError, RequestError
 from opavnic.cluster.protocol.membership import MachineRole
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address
@@ -46,23 +46,6 @@ async def test_node_connects_to_another_and_both_talk(is_secure: bool, tmp_path:
                 again = await near.connect(far.name, expected)
                 assert await asyncio.get_running_loop().sock_recv(again.socket, 1) == b""
                 again.close()
-
-
-async def test_message_that_cannot_be_handled_delays_none_behind_it() -> None:
-    async with coordinator(free_port()) as (c, _):
-        faults, handled = list[object](), asyncio.Event()
-        asyncio.get_running_loop().set_exception_handler(
-            lambda _, context: faults.append(context["exception"])
-        )
-        broken = RuntimeError("on purpose")
-
-        def breaks() -> None:
-            raise broken
-
-        c._soon(breaks)
-        c._soon(handled.set)
-        await handled.wait()
-        assert faults == [broken]
 
 
 _MOST = 1 << 14
@@ -132,7 +115,7 @@ async def test_node_that_is_cut_off_with_more_on_its_way_than_the_kernel_takes_i
             await saw.until(lambda: saw.saw("m1", "joined"))
             cable.cut()
             asked = asyncio.gather(
-                *(c.ask(M1, "status", {"more": "y" * 900_000}) for _ in range(3)), return_exceptions=True
+                *(c.request(M1, "status", {"more": "y" * 900_000}) for _ in range(3)), return_exceptions=True
             )
             await saw.until(lambda: saw.saw("m1", "gone"))
             await asked
@@ -144,19 +127,20 @@ async def test_question_is_answered_with_the_name_of_who_asked() -> None:
     async with coordinator(port) as (c, saw), member("m1", port) as (m1, _):
         await saw.until(lambda: saw.saw("m1", "joined"))
 
-        async def serve(asker: NodeName, verb: str, body: dict[str, object]) -> dict[str, object]:
-            if verb == "fail":
-                raise ClusterError("host h9: there is none")
-            return {"asker": asker, "verb": verb, **body}
+        async def serve(sender: NodeName, body: dict[str, object]) -> dict[str, object]:
+            return {"sender": sender, **body}
 
-        c.serve = serve
-        assert await m1.ask(C, "status", {"x": [1]}) == {"asker": "m1", "verb": "status", "x": [1]}
-        with pytest.raises(AskError, match=r"^node c: fail: host h9: there is none$"):
-            await m1.ask(C, "fail", {})
-        with pytest.raises(AskError, match=r"^node m9: status: no reply$"):
-            await m1.ask(NodeName("m9"), "status", {})
-        with pytest.raises(AskError, match="a request of"):
-            await m1.ask(C, "status", {"x": "y" * (1 << 20)})
+        async def fail(_sender: NodeName, _body: dict[str, object]) -> dict[str, object]:
+            raise ClusterError("host h9: there is none")
+
+        c.verbs |= {"status": serve, "fail": fail}
+        assert await m1.request(C, "status", {"x": [1]}) == {"sender": "m1", "x": [1]}
+        with pytest.raises(RequestError, match=r"^node c: fail: host h9: there is none$"):
+            await m1.request(C, "fail", {})
+        with pytest.raises(RequestError, match=r"^node m9: status: no reply$"):
+            await m1.request(NodeName("m9"), "status", {})
+        with pytest.raises(RequestError, match="a request of"):
+            await m1.request(C, "status", {"x": "y" * (1 << 20)})
 
 
 async def test_second_node_of_a_name_is_refused_on_its_own_side() -> None:
