@@ -16,7 +16,7 @@ from opavnic.cli.base.output import fail, print_json, print_table, say
 from opavnic.state.lab import LabState
 
 if TYPE_CHECKING:
-    from opavnic.cluster.machines.run import JoinOptions
+    from opavnic.cluster.protocol.zenoh_config import SessionPlan
     from opavnic.lab.run.lab import Lab
     from opavnic.state.lab import LabState
 
@@ -181,19 +181,18 @@ def read_lab_text(file: Path) -> str:
 
 def way_of(
     name: str | None, listen: list[str] | None, credentials: Path | None, insecure: bool, join: list[str]
-) -> JoinOptions:
-    """Return how this machine reaches the others."""
-    from opavnic.cluster.machines.run import JoinOptions
+) -> SessionPlan:
+    """Return how this machine reaches the others. Raises ClusterError, ClusterInputError."""
+    from opavnic.cluster.protocol.membership import node_name
+    from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan
+    from opavnic.cluster.zenoh.credentials import load_credentials
 
-    own = name
-    if own is None and credentials is not None:
-        from opavnic.cluster.zenoh.credentials import load_credentials
-
-        own = str(load_credentials(credentials).name)
-    return JoinOptions(
-        name=own or socket.gethostname().partition(".")[0],
-        listen=tuple(listen or ()),
-        join=tuple(join),
-        credentials=credentials,
-        insecure=insecure,
+    own = None if credentials is None else load_credentials(credentials)
+    host = socket.gethostname().partition(".")[0] if own is None else own.name
+    return SessionPlan(
+        node_name(name or host),
+        listen=tuple(Address.parse(text, is_listen=True) for text in listen or ()),
+        join=tuple(map(Address.parse, join)),
+        credentials=own,
+        is_insecure=insecure,
     )

@@ -25,7 +25,7 @@ from opavnic.cli.labs.cluster import (
 )
 
 if TYPE_CHECKING:
-    from opavnic.cluster.machines.run import JoinOptions
+    from opavnic.cluster.protocol.zenoh_config import SessionPlan
     from opavnic.lab.file.model import LabModel
     from opavnic.lab.run.detach import Tell
     from opavnic.lab.run.lab import Lab
@@ -139,7 +139,7 @@ def _make_lab(model: LabModel, file: Path, private: bool, untrusted: bool) -> La
 def _up_cluster(
     model: LabModel,
     file: Path,
-    way: JoinOptions,
+    way: SessionPlan,
     wait: int | None,
     loads: Path | None,
     detach: bool,

@@ -87,8 +87,11 @@ NO_DIGEST: Final = "-"
 RESERVED_S: Final = 5.0
 """How long the coordinator reserves a name for a node that it has admitted and does not see yet."""
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_DIGEST: Final = re.compile(r"-|[0-9a-f]{8,64}")
-_MAX_EPOCH: Final = (1 << 64) - 1
+_TOKEN: Final = re.compile(
+    rf"(?P<fabric>[0-9a-f]{{1,16}})/(?P<name>{_NAME.pattern})/(?P<role>[^/]*)/(?P<protocol>[0-9]{{1,9}})(?P<rest>/.*)?",
+    re.DOTALL,
+)
+_REST: Final = re.compile(r"/(?P<epoch>(?!0+/)[0-9a-f]{1,16})/(?P<digest>-|[0-9a-f]{8,64})")
 _MAX_FABRIC: Final = (1 << 32) - 1
 
 
@@ -129,30 +132,18 @@ class Hello:
     @classmethod
     def parse(cls, fabric: str, chunks: str) -> Hello:
         """Read a token's key. Raises MessageError if it is malformed in every version."""
-        parts = chunks.split("/")
-        if (
-            len(parts) < 3
-            or not _NAME.fullmatch(parts[0])
-            or not parts[2].isascii()
-            or not parts[2].isdigit()
-        ):
-            raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/...')
-        protocol, name = int(parts[2][:9]), NodeName(parts[0])
-        number = _hex(fabric, _MAX_FABRIC, "fabric")
+        token = _TOKEN.fullmatch(f"{fabric}/{chunks}")
+        if token is None or int(token["fabric"], 16) > _MAX_FABRIC:
+            raise MessageError(
+                "token", f'"{fabric[:20]}/{chunks[:200]}" is not fabric/name/role/protocol/...'
+            )
+        name, number, protocol = NodeName(token["name"]), int(token["fabric"], 16), int(token["protocol"])
         if protocol != PROTOCOL:  # the format of later fields in another version is unknown
             return cls(name, MachineRole.MEMBER, number, 0, protocol=protocol)
-        if len(parts) != 5 or parts[1] not in list(MachineRole) or not _DIGEST.fullmatch(parts[4]):
+        rest = _REST.fullmatch(token["rest"] or "")
+        if rest is None or token["role"] not in list(MachineRole):
             raise MessageError("token", f'"{chunks[:200]}" is not name/role/protocol/epoch/digest')
-        epoch = _hex(parts[3], _MAX_EPOCH, "epoch")
-        if epoch == 0:
-            raise MessageError("epoch", "0 is no epoch")
-        return cls(name, MachineRole(parts[1]), number, epoch, parts[4], protocol)
-
-
-def _hex(text: str, most: int, field: str) -> int:
-    if not re.fullmatch(r"[0-9a-f]{1,16}", text) or int(text, 16) > most:
-        raise MessageError(field, f'"{text[:40]}" is not a hexadecimal number up to {most:x}')
-    return int(text, 16)
+        return cls(name, MachineRole(token["role"]), number, int(rest["epoch"], 16), rest["digest"], protocol)
 
 
 class MembershipEvent(Enum):
@@ -200,6 +191,10 @@ class ClusterMembership:
     def nodes(self) -> dict[NodeName, Hello]:
         """Return the nodes that are part of the fabric, without this one."""
         return {hello.name: hello for hello in self._that(Presence.JOINED)}
+
+    def present(self) -> list[NodeEvent]:
+        """Return the events by which the nodes of `nodes` have joined."""
+        return [NodeEvent(hello.name, self._seen[hello]) for hello in self._that(Presence.JOINED)]
 
     def all_seen(self) -> list[Hello]:
         """Return all nodes that announce themselves, without this one."""
@@ -249,15 +244,9 @@ class ClusterMembership:
             self._enter(other, MembershipEvent.VANISHED)
         return [gone, *self.appeared(waiting)]
 
-    def own_refusal(self, *, is_announced: bool) -> str | None:
-        """Return the reason why this node, about to join, may not be part of the fabric now, or None.
-
-        Args:    is_announced: other nodes may have seen it; then of two that join at once the one with the lower
-                 epoch stays.
-        """
-        for other in (*self._that(Presence.JOINED), *self._that(Presence.REFUSED)):
-            if is_announced and other.epoch > self.own.epoch:
-                continue
+    def own_refusal(self) -> str | None:
+        """Return the reason why this node, about to join, may not be part of the fabric now, or None."""
+        for other in self._seen:
             if other.name == self.own.name:
                 return _taken(other.name)
             if other.protocol == PROTOCOL and {other.role, self.own.role} == {MachineRole.COORDINATOR}:

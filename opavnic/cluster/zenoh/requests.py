@@ -11,7 +11,6 @@ import json
 import logging
 import re
 import threading
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +40,6 @@ class Requests:
     def __init__(self, name: NodeName, is_admitted: Callable[[NodeName, str], bool]) -> None:
         """Args:  is_admitted: returns whether a node may send a request with a verb."""
         self.verbs: dict[str, Verb] = {}
-        self.refused: Counter[str] = Counter()
         self._name = name
         self._is_admitted = is_admitted
         self._loop: asyncio.AbstractEventLoop
@@ -153,7 +151,6 @@ class Requests:
             raise
 
     def _refuse(self, query: zenoh.Query, reason: str) -> None:
-        self.refused["requests"] += 1
         query.reply_err(json.dumps({"error": reason}).encode())
         query.drop()
 

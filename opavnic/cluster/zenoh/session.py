@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ipaddress
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -65,6 +67,15 @@ def say_of(address: Address) -> str:
         return f"{address} ({error.strerror or 'no answer'})"
 
 
+def parse_addresses(texts: object, most: int) -> list[Address]:
+    """Return the valid ones of the addresses that a node announces."""
+    found = []
+    for text in texts[:most] if isinstance(texts, list) else ():
+        with contextlib.suppress(ClusterInputError):
+            found.append(Address.parse(text if isinstance(text, str) else ""))
+    return found
+
+
 def _is_wildcard(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_unspecified
@@ -90,6 +101,25 @@ def open_session(plan: SessionPlan, fabric: int | None, epoch: int = 0) -> zenoh
         # connections to others are made in the background, so this is a failure to listen
         where = f"cannot listen on {', '.join(map(str, plan.listen))}: " if plan.listen else ""
         raise ClusterInputError(f"node {plan.name}: {where}{_first_line(error)}") from None
+
+
+async def live_keys(
+    session: zenoh.Session, root: str, soon: Callable[..., None], timeout_s: float
+) -> list[str]:
+    """Return the keys of the liveliness tokens that are present. Args: soon: runs a function in the event loop."""
+    import zenoh
+
+    found: list[str] = []
+    done = asyncio.Event()
+
+    def on_reply(reply: zenoh.Reply) -> None:
+        if reply.ok is not None:
+            soon(found.append, str(reply.ok.key_expr))
+
+    handler = zenoh.handlers.Callback(on_reply, lambda: soon(done.set), indirect=False)
+    session.liveliness().get(f"{root}/live/**", handler, timeout=timeout_s)
+    await done.wait()
+    return found
 
 
 def _first_line(error: Exception) -> str:

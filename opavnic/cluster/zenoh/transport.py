@@ -37,7 +37,14 @@ from opavnic.cluster.protocol.zenoh_config import (
     with_listen,
 )
 from opavnic.cluster.zenoh.requests import Requests
-from opavnic.cluster.zenoh.session import open_session, reachable, say_of, with_port
+from opavnic.cluster.zenoh.session import (
+    live_keys,
+    open_session,
+    parse_addresses,
+    reachable,
+    say_of,
+    with_port,
+)
 from opavnic.cluster.zenoh.sockets import PeerListener, PeerSocket
 
 if TYPE_CHECKING:
@@ -137,8 +144,7 @@ class ZenohTransport:
                 await self._find_coordinator(self._loop.time() + self._plan.join_timeout_s)
             else:
                 self._membership = self._see_nobody()
-            present = self._membership.nodes().values()
-            self._tell([NodeEvent(one.name, _joined(one)) for one in present])
+            self._tell(self._membership.present())
             self._declare()
         except BaseException:
             await self.stop()
@@ -162,7 +168,7 @@ class ZenohTransport:
 
     def expect(self, node: NodeName, accepted: Callable[[PeerSocket], None]) -> dict[str, Any]:
         """Expect a connection of a node; return what it needs for `connect`."""
-        listen = [Address("tcp", _in_address(host), 0) for host in self._listener.hosts]
+        listen = [Address("tcp", f"[{host}]" if ":" in host else host, 0) for host in self._listener.hosts]
         return {
             "hosts": [address.host.strip("[]") for address in self._reachable(listen)],
             "port": self._listener.port,
@@ -179,10 +185,6 @@ class ZenohTransport:
     def _reachable(self, listen: Sequence[Address]) -> list[Address]:
         assert self._session is not None  # noqa: S101 - it has been asked
         return reachable(listen, [link.src for link in self._session.info.links()])
-
-    def counters(self) -> Mapping[str, int]:
-        """Return the number of refused messages, by reason."""
-        return self._requests.refused
 
     async def request(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
@@ -225,7 +227,7 @@ class ZenohTransport:
         try:
             while True:
                 coordinator = await self._find_coordinator(deadline)
-                refusal = self._membership.own_refusal(is_announced=False)
+                refusal = self._membership.own_refusal()
                 if refusal is None:
                     refusal = await self._request_to_join(coordinator)
                 if refusal is None:
@@ -275,7 +277,7 @@ class ZenohTransport:
             return ""
         match answer:
             case {"refusal": None, "peers": list(peers)}:
-                others = _addresses(peers, MAX_MEMBERS * MAX_ADDRESSES)
+                others = parse_addresses(peers, MAX_MEMBERS * MAX_ADDRESSES)
                 self._plan = replace(self._plan, join=tuple(dict.fromkeys((*self._plan.join, *others))))
                 return None
             case {"refusal": str(refusal)}:
@@ -295,39 +297,16 @@ class ZenohTransport:
         refusal = self._membership.admit(hello, self._loop.time())
         if refusal is not None:
             return {"refusal": refusal}
-        present = self._membership.nodes()
-        peers = [address for name, known in self._addresses.items() if name in present for address in known]
-        self._addresses[sender] = [str(one) for one in _addresses(body.get("addresses"), MAX_ADDRESSES)]
-        return {
-            "refusal": None,
-            "peers": [address for address in peers if address not in self._addresses[sender]],
-        }
+        self._addresses[sender] = own = list(map(str, parse_addresses(body.get("addresses"), MAX_ADDRESSES)))
+        peers = [address for known in (await self._peers(sender, {})).values() for address in known]
+        return {"refusal": None, "peers": [address for address in peers if address not in own]}
 
     async def _look(self) -> list[Hello]:
         """Return the nodes whose tokens are present now."""
-        import zenoh
-
         assert self._session is not None  # noqa: S101 - started
-        fabric = "*" if self._fabric is None else f"{self._fabric:x}"
-        found: list[Hello] = []
-        done = asyncio.Event()
-
-        def on_reply(reply: zenoh.Reply) -> None:
-            if reply.ok is not None:
-                self._requests.soon(self._note, str(reply.ok.key_expr), found)
-
-        self._session.liveliness().get(
-            f"{ROOT}/{fabric}/live/**",
-            zenoh.handlers.Callback(on_reply, lambda: self._requests.soon(done.set), indirect=False),
-            timeout=self._plan.lease_s,
-        )
-        await done.wait()
-        return found
-
-    def _note(self, key: str, found: list[Hello]) -> None:
-        hello = self._read_token(key)
-        if hello is not None:
-            found.append(hello)
+        root = f"{ROOT}/{'*' if self._fabric is None else f'{self._fabric:x}'}"
+        keys = await live_keys(self._session, root, self._requests.soon, self._plan.lease_s)
+        return [hello for hello in map(self._read_token, keys) if hello is not None]
 
     def _choose_fabric(self, seen: list[Hello]) -> None:
         fabrics = sorted({one.fabric for one in seen if one.role is MachineRole.COORDINATOR})
@@ -381,7 +360,6 @@ class ZenohTransport:
         try:
             return Hello.parse(fabric, rest)
         except MessageError:
-            self._requests.refused["bad_token"] += 1
             return None
 
     def _token(self, key: str, is_there: bool) -> None:
@@ -403,15 +381,12 @@ class ZenohTransport:
 
     def _tell(self, events: Sequence[NodeEvent]) -> None:
         for event in events:
-            is_coordinator = self._role is MachineRole.COORDINATOR
-            if (
-                is_coordinator
-                and event.state.presence is Presence.JOINED
-                and event.name not in self._addresses
-            ):
-                self._find(event.name, self._learn_addresses(event.name))
-            elif not is_coordinator and event.state.presence is Presence.GONE:
-                self._find(event.name, self._connect_again(event.name))
+            name, presence = event.name, event.state.presence
+            if self._role is MachineRole.COORDINATOR:
+                if presence is Presence.JOINED and name not in self._addresses:
+                    self._find(name, self._learn_addresses(name))
+            elif presence is Presence.GONE:
+                self._find(name, self._connect_again(name))
             self.on_node(event.name, event.state)
 
     def _find(self, name: NodeName, work: Coroutine[None, None, None]) -> None:
@@ -423,7 +398,7 @@ class ZenohTransport:
         """Learn where a node listens that another process of the coordinator has admitted."""
         while name in self._membership.nodes():
             with contextlib.suppress(RequestError):
-                found = _addresses((await self.request(name, WHERE, {})).get("addresses"), MAX_ADDRESSES)
+                found = parse_addresses((await self.request(name, WHERE, {})).get("addresses"), MAX_ADDRESSES)
                 self._addresses.setdefault(name, list(map(str, found)))
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
@@ -445,7 +420,9 @@ class ZenohTransport:
             if name in self._membership.nodes() or coordinator is None or coordinator.name == name:
                 continue
             with contextlib.suppress(RequestError):
-                found = _addresses((await self.request(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES)
+                found = parse_addresses(
+                    (await self.request(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES
+                )
                 is_news = not set(found) <= set(self._plan.join)
                 is_idle = self._opening is None or self._opening.done()
                 if found and is_idle and (is_news or patience_s < 0):
@@ -471,20 +448,3 @@ class ZenohTransport:
                 self._declare()
                 return
             await asyncio.sleep(_LOOK_AGAIN_S)
-
-
-def _in_address(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _addresses(texts: object, most: int) -> list[Address]:
-    """Return the valid ones of the addresses that a node announces."""
-    found = []
-    for text in texts[:most] if isinstance(texts, list) else ():
-        with contextlib.suppress(ClusterInputError):
-            found.append(Address.parse(text if isinstance(text, str) else ""))
-    return found
-
-
-def _joined(hello: Hello) -> NodeState:
-    return NodeState(Presence.JOINED, is_coordinator=hello.role is MachineRole.COORDINATOR, epoch=hello.epoch)

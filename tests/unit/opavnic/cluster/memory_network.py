@@ -191,7 +191,3 @@ class MemoryTransport:
             raise RequestError(f"{node}: {error}") from error
         await asyncio.sleep(self._net.latency_s)
         return dict(json.loads(json.dumps(answer)))
-
-    def counters(self) -> Mapping[str, int]:
-        """Return nothing: every message is accepted."""
-        return {}

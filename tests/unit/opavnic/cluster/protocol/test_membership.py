@@ -136,18 +136,9 @@ def test_node_that_was_here_before_a_coordinator_with_another_file_goes() -> Non
 def test_node_that_joins_learns_why_it_may_not(own: Hello, there: Hello, line: str) -> None:
     fabric = ClusterMembership(own)
     fabric.appeared([there])
-    refusal = fabric.own_refusal(is_announced=False)
+    refusal = fabric.own_refusal()
     assert refusal is not None
     assert refusal.startswith(line)
-
-
-def test_of_two_that_announce_one_name_at_one_moment_the_lower_life_stays() -> None:
-    low, high = hello("m1", 3), hello("m1", 8)
-    stays, goes = ClusterMembership(low), ClusterMembership(high)
-    stays.appeared([high])
-    goes.appeared([low])
-    assert stays.own_refusal(is_announced=True) is None
-    assert goes.own_refusal(is_announced=True) is not None
 
 
 def test_coordinator_admits_the_first_of_two_that_ask_for_one_name() -> None:
