@@ -27,5 +27,5 @@ class JoinRefusedError(ClusterError):
     """This node may not join: its name is taken, its version differs, or the fabric already has a coordinator."""
 
 
-class RequestError(ClusterError):
+class PeerRequestError(ClusterError):
     """A node is not present, did not answer a request in time, or refused it."""

@@ -15,7 +15,7 @@ from hfi_sim.engine.link.rule import FaultTarget
 from hfi_sim.fabric.faults import FaultSpec, parse_fault, spec_text
 from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
-from opavnic.cluster.errors import ClusterError, RequestError
+from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.status import fold_faults
 from opavnic.cluster.protocol.transport import NodeName
@@ -75,7 +75,7 @@ class ClusterMachines:
         try:
             return view.model.of_json(reply)
         except ValueError as error:
-            raise RequestError(f"{name}: malformed reply: {error}") from error
+            raise PeerRequestError(f"{name}: malformed reply: {error}") from error
 
     async def _lanes(self, query: Mapping[str, str]) -> LanesState:
         """Take the lanes of each direction from the machine whose engine carries it."""
@@ -89,7 +89,7 @@ class ClusterMachines:
             *(self._request(name, LANES, query) for name in names), return_exceptions=True
         )
         for name, reply in zip(names, replies, strict=True):
-            if isinstance(reply, RequestError):
+            if isinstance(reply, PeerRequestError):
                 raise reply
             if not isinstance(reply, BaseException):
                 rows |= {row.name: row for row in reply.directions if owners.get(row.name) == name}
@@ -146,7 +146,7 @@ class ClusterMachines:
             self._machine.transport.request(name, "fault", change) for name in sorted(self._machine.nodes)
         )
         replies = await asyncio.gather(*requests, return_exceptions=True)
-        return [str(reply) for reply in replies if isinstance(reply, RequestError)]
+        return [str(reply) for reply in replies if isinstance(reply, PeerRequestError)]
 
     async def _spread(self, change: dict[str, Any]) -> None:
         if failed := await self._request_of_all(change):
@@ -195,7 +195,7 @@ class ClusterMachines:
     async def tell_faults(self, name: NodeName) -> None:
         """Make a machine that has rejoined set exactly the faults that are set here.
 
-        Raises:  RequestError: the machine refused or did not reply.
+        Raises:  PeerRequestError: the machine refused or did not reply.
         """
         specs = self._world.faults.specs()
         told = [[number, spec_text(spec)] for number, spec in specs.items()]

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from opavnic.cluster.errors import ClusterError, ClusterInputError, RequestError
+from opavnic.cluster.errors import ClusterError, ClusterInputError, PeerRequestError
 from opavnic.cluster.machines.node import Machine, digest_of, topology_of
 from opavnic.cluster.machines.part import Programs
 from opavnic.cluster.protocol.placement import Loads, Placement, place, placement_of
@@ -241,7 +241,7 @@ class Coordinator(Machine):
     async def _say_down(self, name: NodeName, reason: str) -> None:
         try:
             await self.transport.request(name, "down", {"reason": reason}, timeout_s=5.0)
-        except RequestError as error:
+        except PeerRequestError as error:
             log.warning("%s could not be told to end: %s", name, error)
 
     async def close(self) -> None:

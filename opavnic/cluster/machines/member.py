@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from opavnic.cluster.errors import ClusterError, RequestError
+from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.node import Machine, digest_of, topology_of
 from opavnic.cluster.machines.part import Follower
 from opavnic.cluster.protocol.placement import placement_of
@@ -145,7 +145,7 @@ class Member(Machine):
         self._has_been_up = True
         try:
             await self.transport.request(self._coordinator, "ready", {})
-        except RequestError as error:
+        except PeerRequestError as error:
             log.warning("the coordinator could not be told that this machine is ready: %s", error)
 
     @property

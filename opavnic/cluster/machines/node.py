@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from hfi_sim.fabric.topology import Topology
-from opavnic.cluster.errors import ClusterError, RequestError
+from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.boundary import Boundary, CutLink
 from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.directory import MachineDirectory
@@ -140,7 +140,7 @@ class Machine(MachineDirectory):
                 answer = await self.transport.request(name, "ping", {}, timeout_s=5.0)
                 trip = loop.time() - start
                 trips.append((trip, float(answer.get("time", wall)) - wall - trip / 2))
-        except RequestError as error:
+        except PeerRequestError as error:
             log.info("the round trip to %s was not measured: %s", name, error)
         if trips and self.boundary is not None and name in self.nodes:
             trip, ahead = min(trips)
@@ -252,7 +252,7 @@ class Machine(MachineDirectory):
                 if share.cluster is None:
                     raise ValueError("cluster: Field required")
                 shares[str(name)] = share
-            except (RequestError, ValueError) as error:
+            except (PeerRequestError, ValueError) as error:
                 log.warning("no status from %s: %s", name, error)
         assert self.lab is not None  # noqa: S101 - it is asked
         return fold(shares, self.lab.model.hosts)

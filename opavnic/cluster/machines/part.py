@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from hfi_sim.fabric.notices import FabricChange, FabricNotice
 from hfi_sim.nodes.cable import Link
-from opavnic.cluster.errors import ClusterError, RequestError
+from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.programs import (
     apply_program,
@@ -48,7 +48,7 @@ class Replica:
         send: Callable[[NodeName, dict[str, Any]], Awaitable[Any]],
         receiver: Callable[[], NodeName | None],
     ) -> None:
-        """Args:  read: returns the data of a name. send: raises RequestError. receiver: None: there is none now."""
+        """Args:  read: returns the data of a name. send: raises PeerRequestError. receiver: None: there is none now."""
         self._read, self._send, self._receiver = read, send, receiver
         self._sent: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
@@ -77,7 +77,7 @@ class Replica:
                 continue
             try:
                 await self._send(receiver, news)
-            except RequestError as error:
+            except PeerRequestError as error:
                 log.warning("%s did not accept what has changed: %s", receiver, error)
                 self._dirty |= dict.fromkeys(names)
                 await asyncio.sleep(AGAIN_S)

@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import Any, Final
 
-from opavnic.cluster.errors import ClusterError, RequestError
+from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
@@ -89,7 +89,7 @@ class ControlTunnels:
     async def _connected(self, name: NodeName) -> Streams:
         transport = self._machine.transport
         if name not in self._machine.nodes:
-            raise RequestError(f"machine {name} is not present")
+            raise PeerRequestError(f"machine {name} is not present")
         expected = await transport.request(name, "control", {})
         return await _shaken_hands(await transport.connect(name, expected))
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.cluster.errors import ClusterError, RequestError
+from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.protocol.transport import NodeName
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ MAX_UNREAD: Final = 256
 """Most requests that wait for the event loop; further ones are dropped."""
 _VERB: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 Verb = Callable[[NodeName, dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Replies to a request of a node. An OpavnicError that it raises reaches the node as RequestError."""
+"""Replies to a request of a node. An OpavnicError that it raises reaches the node as PeerRequestError."""
 
 
 class Requests:
@@ -67,12 +67,12 @@ class Requests:
         """Send a request to a node and return its reply.
 
         Args:    root: of the keys of the fabric. verb: letters, digits and hyphens. body: JSON, at most MAX_BODY bytes.
-        Raises:  RequestError: no reply in time, no such node, or the node's refusal.
+        Raises:  PeerRequestError: no reply in time, no such node, or the node's refusal.
         """
         where = f"node {node}: {verb}"
         data = json.dumps(body).encode()
         if not _VERB.fullmatch(verb) or len(data) > MAX_BODY:
-            raise RequestError(
+            raise PeerRequestError(
                 f"{where}: a request of {len(data)} bytes; at most {MAX_BODY}, and a verb of a-z, 0-9, -"
             )
         import zenoh
@@ -101,12 +101,12 @@ class Requests:
             async with asyncio.timeout(timeout_s + 1.0):
                 is_good, data = await replied
         except TimeoutError:
-            raise RequestError(f"{where}: no reply within {timeout_s:g} s") from None
+            raise PeerRequestError(f"{where}: no reply within {timeout_s:g} s") from None
         reply = _json_object(data)
         if is_good and reply is not None:
             return reply
         reason = reply.get("error") if reply is not None else None
-        raise RequestError(f"{where}: {reason if isinstance(reason, str) else 'malformed reply'}")
+        raise PeerRequestError(f"{where}: {reason if isinstance(reason, str) else 'malformed reply'}")
 
     def declare(self, session: zenoh.Session, root: str) -> Any:
         """Reply to requests that come by a session, as long as what is returned is kept."""

@@ -17,7 +17,7 @@ from opavnic.cluster.errors import (
     ClusterInputError,
     JoinRefusedError,
     MessageError,
-    RequestError,
+    PeerRequestError,
 )
 from opavnic.cluster.protocol.membership import (
     NO_DIGEST,
@@ -189,9 +189,9 @@ class ZenohTransport:
     async def request(
         self, node: NodeName, verb: str, body: dict[str, Any], *, timeout_s: float = 10.0
     ) -> dict[str, Any]:
-        """Send a request to a node and return the reply of its `verbs`; see Requests.send. Raises RequestError."""
+        """Send a request to a node and return the reply of its `verbs`; see Requests.send. Raises PeerRequestError."""
         if self._session is None:
-            raise RequestError(f"node {node}: {verb}: this node has left the fabric")
+            raise PeerRequestError(f"node {node}: {verb}: this node has left the fabric")
         return await self._requests.send(self._session, self._root, node, verb, body, timeout_s)
 
     @property
@@ -273,7 +273,7 @@ class ZenohTransport:
             answer = await self.request(
                 coordinator, JOIN, {"hello": self._membership.own.chunks(), "addresses": own}, timeout_s=2.0
             )
-        except RequestError:
+        except PeerRequestError:
             return ""
         match answer:
             case {"refusal": None, "peers": list(peers)}:
@@ -397,7 +397,7 @@ class ZenohTransport:
     async def _learn_addresses(self, name: NodeName) -> None:
         """Learn where a node listens that another process of the coordinator has admitted."""
         while name in self._membership.nodes():
-            with contextlib.suppress(RequestError):
+            with contextlib.suppress(PeerRequestError):
                 found = parse_addresses((await self.request(name, WHERE, {})).get("addresses"), MAX_ADDRESSES)
                 self._addresses.setdefault(name, list(map(str, found)))
                 return
@@ -419,7 +419,7 @@ class ZenohTransport:
             coordinator = self._membership.coordinator
             if name in self._membership.nodes() or coordinator is None or coordinator.name == name:
                 continue
-            with contextlib.suppress(RequestError):
+            with contextlib.suppress(PeerRequestError):
                 found = parse_addresses(
                     (await self.request(coordinator.name, PEERS, {})).get(name), MAX_ADDRESSES
                 )

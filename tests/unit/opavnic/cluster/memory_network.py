@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.cluster.errors import RequestError
+from opavnic.cluster.errors import PeerRequestError
 from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 from opavnic.cluster.zenoh.requests import Verb, reply_to
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
@@ -164,7 +164,7 @@ class MemoryTransport:
         """Connect to a machine."""
         await asyncio.sleep(self._net.latency_s)
         if not self._net.joined(self._name, node):
-            raise RequestError(f"{node} is not present")
+            raise PeerRequestError(f"{node} is not present")
         near, far = MemorySocket(self._net, node, False), MemorySocket(self._net, self._name, True)
         near.end.far, far.end.far = far.end, near.end
         self._ends.append(near.end)
@@ -176,18 +176,18 @@ class MemoryTransport:
     ) -> dict[str, Any]:
         """Send a request to a machine."""
         if not self._net.joined(self._name, node):
-            raise RequestError(f"{verb}: {node} is not present")
+            raise PeerRequestError(f"{verb}: {node} is not present")
         await asyncio.sleep(self._net.latency_s)
         other = self._net.up.get(node)
         if other is None:
-            raise RequestError(f"{verb}: {node} has left")
+            raise PeerRequestError(f"{verb}: {node} has left")
         try:
             answer = await asyncio.wait_for(
                 reply_to(other.verbs, self._name, verb, json.loads(json.dumps(body))), timeout_s
             )
         except TimeoutError:
-            raise RequestError(f"{verb}: {node} did not answer within {timeout_s:g} s") from None
+            raise PeerRequestError(f"{verb}: {node} did not answer within {timeout_s:g} s") from None
         except HfiSimError as error:
-            raise RequestError(f"{node}: {error}") from error
+            raise PeerRequestError(f"{node}: {error}") from error
         await asyncio.sleep(self._net.latency_s)
         return dict(json.loads(json.dumps(answer)))

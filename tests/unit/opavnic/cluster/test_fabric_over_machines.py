@@ -15,7 +15,7 @@ import pytest
 
 from hfi_sim.base.types import Lid, PortState
 from hfi_sim.netdev.memory import MemoryNetdev
-from opavnic.cluster.errors import ClusterInputError, RequestError
+from opavnic.cluster.errors import ClusterInputError, PeerRequestError
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine
@@ -204,7 +204,7 @@ async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_oth
     async with cluster() as made:
         beta = made.machines["beta"].remote_machines
         with pytest.raises(
-            RequestError, match="loss on h5: beta may change faults of its own nodes and their links"
+            PeerRequestError, match="loss on h5: beta may change faults of its own nodes and their links"
         ):
             await beta.change_faults({"add": "loss on h5 100%"})
         assert made.labs["gamma"].world.faults.show() == []
@@ -212,7 +212,7 @@ async def test_member_changes_faults_of_its_own_nodes_on_all_machines_and_no_oth
         assert await beta.change_faults({"add": "link-down on h3"}) == 2
         for lab in made.labs.values():
             assert lab.world.faults.specs().keys() == {1, 2}
-        with pytest.raises(RequestError, match="loss on h5: beta may change faults"):
+        with pytest.raises(PeerRequestError, match="loss on h5: beta may change faults"):
             await beta.change_faults({"remove": None})
         await beta.change_faults({"remove": 2})
         for machine in made.machines.values():
@@ -299,7 +299,7 @@ async def test_whatever_a_member_asks_it_gets_an_answer() -> None:
         for name in ("alpha", "gamma"):
             for verb in made.machines[name].verbs:
                 for body in WRONG:
-                    with contextlib.suppress(RequestError):
+                    with contextlib.suppress(PeerRequestError):
                         await request(NodeName(name), verb, body)
         assert made.unaccounted() == {}
 
@@ -341,7 +341,7 @@ async def test_clock_that_is_wrong_is_told_and_hurts_nobody() -> None:
 async def test_members_obey_the_coordinator_alone() -> None:
     async with cluster() as made:
         asked = made.machines["beta"].transport.request(NodeName("gamma"), "program", {"nodes": {}})
-        with pytest.raises(RequestError, match="beta is not the coordinator of this fabric"):
+        with pytest.raises(PeerRequestError, match="beta is not the coordinator of this fabric"):
             await asked
 
 

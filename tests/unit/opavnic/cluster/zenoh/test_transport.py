@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedError, RequestError
+from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedError, PeerRequestError
 from opavnic.cluster.protocol.membership import MachineRole
 from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address
@@ -135,11 +135,11 @@ async def test_question_is_answered_with_the_name_of_who_asked() -> None:
 
         c.verbs |= {"status": serve, "fail": fail}
         assert await m1.request(C, "status", {"x": [1]}) == {"sender": "m1", "x": [1]}
-        with pytest.raises(RequestError, match=r"^node c: fail: host h9: there is none$"):
+        with pytest.raises(PeerRequestError, match=r"^node c: fail: host h9: there is none$"):
             await m1.request(C, "fail", {})
-        with pytest.raises(RequestError, match=r"^node m9: status: no reply$"):
+        with pytest.raises(PeerRequestError, match=r"^node m9: status: no reply$"):
             await m1.request(NodeName("m9"), "status", {})
-        with pytest.raises(RequestError, match="a request of"):
+        with pytest.raises(PeerRequestError, match="a request of"):
             await m1.request(C, "status", {"x": "y" * (1 << 20)})
 
 
