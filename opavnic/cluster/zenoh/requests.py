@@ -164,7 +164,7 @@ class Requests:
 async def reply_to(
     verbs: Mapping[str, Verb], sender: NodeName, verb: str, body: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return the reply to a request, whatever it says. Raises HfiSimError: it is refused."""
+    """Return the reply to a request, also to a malformed one. Raises HfiSimError: it is refused."""
     serve = verbs.get(verb)
     if serve is None:
         raise ClusterError(f'unknown request "{verb:.64}"')
