@@ -109,7 +109,7 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "vema/em/desired/movement.py": _EM,
     "vema/em/desired/plan.py": _EM,
     "vema/em/desired/ranges.py": _EM,
-    "vema/em/desired/subnets.py": _EM,
+    "vema/em/desired/subnets.py": (*_EM, "tests/unit/opavnic/lab/file/test_model.py"),
     "lnet/node/deliveries.py": _RAILS,
     "lnet/node/lnd.py": _RAILS,
     "lnet/objects/objects.py": _RAILS,

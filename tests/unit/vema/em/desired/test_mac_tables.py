@@ -64,6 +64,18 @@ def test_sections_without_own_addresses_are_the_same_objects() -> None:
     assert first.sections[0] is not last.sections[0]
 
 
+def test_entries_have_the_lid_of_each_address_and_leave_out_free_slots() -> None:
+    table = VeswTable()
+    table.update(members(3))
+    there = members(3)
+    there[2] = []
+    table.update(there)
+    assert [(address, lid, owner) for _, address, lid, owner in table.entries()] == [
+        (mac(1), 1, 1),
+        (mac(3), 3, 3),
+    ]
+
+
 def test_update_without_change_says_so() -> None:
     table = VeswTable()
     table.update(members(10))
