@@ -87,7 +87,9 @@ def test_topology(hosts, lab):
 async def test_unknown_host(hosts):
     hosts["h7"]
 """
-    result = run(tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "-n", "1")
+    result = run(
+        tmp_path, source, "--fabric-seed=5", "--fabric-pcap=never", "--fabric-report=never", "-n", "1"
+    )
     assert re.search(r'unknown host "h7" \(nearest: "h\d"; known: h1, h2\)', result.stdout.str())
     assert "1 failed, 1 passed" in result.stdout.str()
     assert not list(tmp_path.glob(".fabric/*"))
