@@ -78,7 +78,7 @@ async def test_reader_that_does_not_read_makes_nobody_wait_and_is_told_what_it_m
     def small(*args: Any, **options: Any) -> Capture:
         return Capture(*args, **options | {"buffer_bytes": 400, "segment_bytes": 200})
 
-    monkeypatch.setattr("opavnic.world.parts.capture.Capture", small)
+    monkeypatch.setattr("opavnic.world.parts.capture_asked.Capture", small)
     async with http.get("/capture?on=h1->sw0&l4=0x55") as answer:
         send(lab, 7)  # before anything can be taken
         await end(http, answer.headers[NUMBER_HEADER])
