@@ -1,7 +1,7 @@
 //! The engine: it carries every packet of a fabric from HFI port to HFI port. Sans-IO: inputs and the time in, outputs
 //! and a deadline out.
 //!
-//! The readable reference is hfi_sim/engine, module for module; docs/engine.md lists the rules of both. Times are whole
+//! The readable reference is hfi_sim/engine, module for module; docs/explanation/engine.md lists the rules of both. Times are whole
 //! nanoseconds. All events of an engine are ordered: by time, then by sequence number. An input comes after all events
 //! that are due by its time.
 //!

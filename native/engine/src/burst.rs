@@ -3,7 +3,7 @@
 //! A host's large send becomes one buffer with up to some 45 packets that differ in nothing a switch looks at. As long as
 //! nothing on their way needs them one by one they stay in that buffer: one entry on a wire, one lookup in each table,
 //! one output. Each packet still has its own bytes, ICRC, time and sequence number, and results, times and order are
-//! those of the packets one by one. See docs/engine.md.
+//! those of the packets one by one. See docs/explanation/engine.md.
 
 use std::collections::VecDeque;
 use std::ops::Range;

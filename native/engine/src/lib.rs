@@ -1,4 +1,4 @@
-//! The fabric engine: it carries packets from port to port, without threads or I/O; see docs/datapath.md.
+//! The fabric engine: it carries packets from port to port, without threads or I/O; see docs/explanation/datapath.md.
 //!
 //! The engine knows apps, such as the EJFAT load balancer, only as the trait `app::NativeApp`.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! One worker's share of a fabric, and the packets that it hands over to others: see docs/engine.md.
+//! One worker's share of a fabric, and the packets that it hands over to others: see docs/explanation/engine.md.
 //!
 //! Each worker has an engine of its own, with all elements under the same numbers, that gets all changes. A direction
 //! has one owner: packets enter it in the owner's engine only. Owners follow from the order in which elements were

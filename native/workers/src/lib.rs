@@ -1,4 +1,4 @@
-//! Several engines side by side, each with a thread of its own: see docs/engine.md, "Several workers".
+//! Several engines side by side, each with a thread of its own: see docs/explanation/engine.md, "Several workers".
 #![forbid(unsafe_code)]
 
 pub mod crossing;

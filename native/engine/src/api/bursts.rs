@@ -1,4 +1,4 @@
-//! Several packets in one step, wherever no single packet needs separate treatment. See `burst` and docs/engine.md.
+//! Several packets in one step, wherever no single packet needs separate treatment. See `burst` and docs/explanation/engine.md.
 
 use super::Engine;
 use crate::burst::Burst;

@@ -16,7 +16,7 @@
 #define FIRMWARE	0xff0000u
 #define FIRMWARE_READY	0xa00000u
 #define IN_RESET	1u
-#define POLLING_NS	400000000ull	/* until training: a link takes its time, and hfi1 counts on it (docs/hfi1.md) */
+#define POLLING_NS	400000000ull	/* until training: a link takes its time, and hfi1 counts on it (docs/reference/hfi1.md) */
 #define GENERAL_FIELDS	0x17
 #define LANE_FIELDS	8
 #define FOUR_LANES	0xf
