@@ -138,6 +138,7 @@ class KernelProcess:
             "rdinit=/init",
             "con0=null,fd:1",
             "con=null",
+            "init_on_alloc=1",  # hfi1 pads packets of VNICs with memory that it has not written
             "uml_dir=./",
             "umid=kernel",
             f"wire={','.join(map(str, [_WIRE, *wires[1:]]))}",
