@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -149,7 +147,7 @@ def _measure(inside: _Inside, pair: Pair, seconds: int) -> KernelSample:
     tcp = _with_server(
         inside,
         pair,
-        ("iperf3", "-s", "-1", "--forceflush"),
+        ("iperf3", "-s", "--forceflush"),
         "Server listening",
         ("iperf3", "-c", pair.address, "-J", "-t", str(seconds)),
         seconds,
@@ -173,7 +171,8 @@ def _verbs(inside: _Inside, pair: Pair, program: str) -> float | None:
     if not pair.has_verbs:
         return None
     words = (program, "-e", "-d", "hfi1_0", "-s", "64", "-n", str(_ITERATIONS))
-    said = _with_server(inside, pair, words, "local address", (*words, pair.address), 0)
+    until_it_is_ready = f"until {' '.join(words)} {pair.address}; do sleep 0.1; done"
+    said = _with_server(inside, pair, words, "", ("sh", "-c", until_it_is_ready), 0)
     found = _ROUND.search(said)
     if found is None:
         raise PeerError(f"{program}: {' '.join(said.split())[:200]}")
@@ -183,7 +182,7 @@ def _verbs(inside: _Inside, pair: Pair, program: str) -> float | None:
 def _with_server(
     inside: _Inside, pair: Pair, server: tuple[str, ...], ready: str, client: tuple[str, ...], seconds: int
 ) -> str:
-    """Return what a client prints whose server, of one client, is on the other host and says when it is ready."""
+    """Return what a client prints whose server is on the other host; `ready`: what that says then."""
     with subprocess.Popen(
         inside.command(pair.server, *server),
         stdout=subprocess.PIPE,
@@ -192,11 +191,10 @@ def _with_server(
         env=environment(),
     ) as process:
         try:
-            if not any(ready in line for line in process.stdout or ()):
+            if ready and not any(ready in line for line in process.stdout or ()):
                 raise PeerError(f"{server[0]} ended before it was ready")
-            with ThreadPoolExecutor(1) as reader:
-                rest: Callable[[], Any] = process.stdout.read if process.stdout else str
-                reader.submit(rest)
-                return inside(pair.client, *client, timeout_s=60.0 + 2 * seconds)
+            return inside(
+                pair.client, *client, timeout_s=60.0 + 2 * seconds
+            )  # the rest of its words fits a pipe
         finally:
             process.kill()
