@@ -28,6 +28,7 @@ from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.run.lab import Lab
 from permission import require
 from processes import child
+from program import ok
 
 pytestmark = needs_native
 
@@ -141,24 +142,24 @@ async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str
 
 
 def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Program, tmp_path: Path) -> None:
-    def ok(*words: str | Path) -> str:
+    def run(*words: str | Path) -> str:
         return ok(opavnic(*words))
 
     file = tmp_path / "lab.json"
     file.write_text(model().model_dump_json(exclude_unset=True))
-    ok("up", file, "-d")
-    ok("fault", "add", "corrupt", "on", "h2", "0.0334%")
-    assert "native" in ok("status")
+    run("up", file, "-d")
+    run("fault", "add", "corrupt", "on", "h2", "0.0334%")
+    assert "native" in run("status")
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     command = [sys.executable, "-m", "opavnic.cli.main", "exec", "h2", "--", *STREAM, "receive", "10.9.2.2"]
     with child(command, stdout=subprocess.PIPE, env=environment) as receiver:
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "listening\n"
-        sent = ok("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
+        sent = run("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
         assert receiver.stdout.read() == sent
-    before = json.loads(ok("fault", "show", "--json"))["faults"][0]["hits"]
-    status = json.loads(ok("status", "--json", "--counters"))
-    after = json.loads(ok("fault", "show", "--json"))["faults"][0]["hits"]
+    before = json.loads(run("fault", "show", "--json"))["faults"][0]["hits"]
+    status = json.loads(run("status", "--json", "--counters"))
+    after = json.loads(run("fault", "show", "--json"))["faults"][0]["hits"]
     assert {link["datapath"] for link in status["links"] if "h2" in link["name"]} == {"native"}
     dropped = sum(counters.get("drop_rx_icrc", 0) for counters in status["counters"].values())
     assert 10 < before <= dropped <= after  # which are one unless a host says something of its own meanwhile

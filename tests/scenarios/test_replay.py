@@ -64,7 +64,7 @@ def test_suite_twice_gives_identical_traces(
 def test_other_seed_gives_another_trace_where_there_is_chance(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    lossy = str(HERE / "test_failures.py::test_lossy_link_drops_its_share_and_everything_is_accounted_for")
+    lossy = str(HERE / "test_failures.py::test_link_flap_during_a_transfer_delays_it_and_loses_nothing_of_it")
     forked = (
         "-W",
         "ignore::pytest.PytestAssertRewriteWarning",
