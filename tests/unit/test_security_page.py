@@ -1,4 +1,4 @@
-"""SECURITY.md: each promise is bound to a test that attacks, and its numbers are those of the code."""
+"""SECURITY.md and its how-to: each promise is bound to a test that attacks, and its numbers are those of the code."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from opavnic.lab.untrusted import checked_file as untrusted_process
 from opavnic.lab.untrusted import rules as untrusted
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+HOW_TO = (ROOT / "docs/how-to/untrusted.md").read_text(encoding="utf-8")
 
 
 def test_each_promise_names_a_test_that_is_there() -> None:
@@ -33,8 +36,9 @@ def test_each_promise_names_a_test_that_is_there() -> None:
             assert test in there, f"{file}::{test}"
 
 
-def test_limits_of_untrusted_labs_are_those_of_the_code() -> None:
-    said = " ".join(PAGE.split())
+@pytest.mark.parametrize("page", [PAGE, HOW_TO], ids=["SECURITY.md", "untrusted.md"])
+def test_limits_of_untrusted_labs_are_those_of_the_code(page: str) -> None:
+    said = " ".join(page.split())
     for text in (
         f"{untrusted.MAX_BYTES >> 10} KiB, {untrusted.MAX_HOSTS} hosts, {untrusted.MAX_PORTS} HFI ports, "
         f"{untrusted.MAX_SWITCHES} switches, {untrusted.MAX_LINKS} links, {untrusted.MAX_VESWS} virtual switches, "
@@ -44,4 +48,4 @@ def test_limits_of_untrusted_labs_are_those_of_the_code() -> None:
     ):
         assert text in said
     refused = {*untrusted._WHY} - {"engine"}
-    assert {key for key in refused if f"`{key}`" not in PAGE} == set()
+    assert {key for key in refused if f"`{key}`" not in page} == set()

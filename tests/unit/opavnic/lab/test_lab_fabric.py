@@ -322,6 +322,7 @@ def test_every_lab_of_the_pages_about_fabrics_is_right_and_names_every_key_and_f
         "torus",
         "racks",
         "numbered",
+        "groups",
         "rails",
         "managed",
         "links",
