@@ -112,8 +112,9 @@ class Hfi1(AskedHfi):
         return self._answer(mad)
 
     def request(self, lid: int, mad: bytes) -> bytes | None:
-        """Send a request to an agent at the HFI's LID and return its response; None: there is none."""
-        return self.ask(mad, PKEY_FULL_MANAGEMENT) if lid == self.lid else None
+        """Send a request to an agent at the HFI's LID, again if it is lost; return its response or None."""
+        tries = _TRIES if lid == self.lid else 0
+        return next(filter(None, (self.ask(mad, PKEY_FULL_MANAGEMENT) for _ in range(tries))), None)
 
     def _answer(self, mad: bytes) -> bytes | None:
         return next((heard for heard in self._heard if heard[TID] == mad[TID]), None)
