@@ -40,7 +40,7 @@ from opavnic.lab.run.pinned import with_vports
 from opavnic.lab.run.save import saved_data
 from opavnic.lab.run.status import vnic_state
 from opavnic.lab.run.world_of import add_agent, let_manage
-from opavnic.lab.untrusted.rules import untrusted_problems
+from opavnic.lab.untrusted.rules import too_large, untrusted_problems
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.jobs import current_job
 from opavnic.world.long_work import SILENCE_S, Silence
@@ -60,7 +60,7 @@ class LivingLab:
     """The changes of one lab."""
 
     def __init__(self, lab: Lab, *, untrusted: bool = False) -> None:
-        """Args:  lab: it runs. untrusted: changes bring nothing that `untrusted_problems` refuses."""
+        """Args:  lab: it runs. untrusted: changes bring nothing that the rules for such labs refuse."""
         self._lab = lab
         self._untrusted = untrusted
         self._one_at_a_time = asyncio.Lock()
@@ -146,6 +146,8 @@ class LivingLab:
             if self._untrusted and (refused := untrusted_problems(edited)):
                 raise EditError(all_named(refused, edited))
             after = self._keeping(before, edited, keeps_addresses=not ends_drift)
+            if self._untrusted and (refused := too_large(after)):
+                raise EditError(all_named(refused, edited))
             steps = self._difference(before, after)
             said = steps.lines()
             if not dry_run and said:

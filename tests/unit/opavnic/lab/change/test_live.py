@@ -9,12 +9,15 @@ from lab_law import LAB, ChangingLab, differing, facts_of
 
 from hfi_sim.base.kept_numbers import Remembered
 from lab_in_memory import lab_in_memory
+from opavnic.lab.change.edits import EditError
+from opavnic.lab.change.live import LivingLab
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.run import save as saving
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import save
+from opavnic.lab.untrusted import rules
 from opavnic.world.host_backends.backend import HostBackend
 
 TEXT = LAB % ("changing", "python")
@@ -116,6 +119,15 @@ async def test_host_whose_set_up_fails_does_not_stay(monkeypatch: pytest.MonkeyP
             await changing.live.add_host("n1", vesws=["blue", "red"])
         assert "n1" not in lab.hosts
         assert facts_of(lab)["vnics"] == before["vnics"]
+
+
+@pytest.mark.looptime
+async def test_untrusted_lab_does_not_grow_beyond_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "MAX_PORTS", 3)
+    async with lab_in_memory(PLAIN) as lab:
+        with pytest.raises(EditError, match="4 HFI ports"):
+            await LivingLab(lab, untrusted=True).add_host("h4", vesws=["blue"])
+        assert "h4" not in lab.hosts
 
 
 @pytest.mark.looptime
