@@ -38,7 +38,7 @@ from opavnic.kernel.wire import IDLE, LINK, NEIGHBOUR, PhysicalLink, WireKind, b
 _STATES: Final = build_smp(Method.GET, SubnetAttrId.PORT_STATE_INFO, 1 << 24 | 1)
 _PATIENCE_S: Final = 10.0
 _SILENCE_S: Final = 0.5
-_TRIES: Final = 2
+_TRIES: Final = 4
 
 
 class Hfi1(AskedHfi):
@@ -107,14 +107,13 @@ class Hfi1(AskedHfi):
             while self._state == PhysicalLink.LINK_UP and (self._receive(end) or time.monotonic() < end):
                 if any(heard[TID] == behind[TID] for heard in self._heard):
                     return self._answer(mad)
-            if self._state != PhysicalLink.LINK_UP or self._heard:
+            if self._state != PhysicalLink.LINK_UP or self._answer(mad) is not None:
                 break
         return self._answer(mad)
 
     def request(self, lid: int, mad: bytes) -> bytes | None:
-        """Send a request to an agent at the HFI's LID, again if it is lost; return its response or None."""
-        tries = _TRIES if lid == self.lid else 0
-        return next(filter(None, (self.ask(mad, PKEY_FULL_MANAGEMENT) for _ in range(tries))), None)
+        """Send a request to an agent at the HFI's LID and return its response; None: there is none."""
+        return self.ask(mad, PKEY_FULL_MANAGEMENT) if lid == self.lid else None
 
     def _answer(self, mad: bytes) -> bytes | None:
         return next((heard for heard in self._heard if heard[TID] == mad[TID]), None)
