@@ -21,10 +21,11 @@ import pytest
 
 from e2e.conftest import Program
 from e2e.test_kernel_host import KernelLab
-from opavnic.kernel.cache import MODULES, KernelError, find_kernel
+from opavnic.kernel.cache import MODULES, find_kernel
 from opavnic.kernel.drivers import HFI1
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import LabDir
+from permission import require_kernel
 from program import COMMAND
 
 HOSTS: Final = ("k1", "k2", "k3", "k4")
@@ -39,10 +40,7 @@ _HANGS_S: Final = 60.0
 
 @pytest.fixture(autouse=True)
 def _built() -> None:
-    try:
-        find_kernel(driver=HFI1)
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel(driver=HFI1)
 
 
 class Shell:

@@ -37,7 +37,7 @@ def _built() -> None:
     require_kernel(driver=HFI1)
 
 
-def _until(lab: KernelLab, what: str, host: str = "k1") -> None:
+def until_port(lab: KernelLab, what: str, host: str = "k1") -> None:
     """Look until the port of a host is in a state: nothing tells of it."""
     while lab.inside(host, "cat", f"{PORT}/state") != what:
         pass
@@ -59,7 +59,7 @@ def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
     lab = KernelLab(opavnic, tmp_path, LAB)
     lids = {}
     for host in ("k1", "k2"):
-        _until(lab, "4: ACTIVE\n", host)
+        until_port(lab, "4: ACTIVE\n", host)
         lids[host] = int(lab.inside(host, "cat", f"{PORT}/lid"), 0)
     assert all(0 < lid < 0xC000 for lid in lids.values()), "with these, hfi1 sends 9B packets"
     assert lab.inside("k2", "cat", f"{PORT}/pkeys/0", f"{PORT}/pkeys/1") == "0x8001\n0x7fff\n"
@@ -79,7 +79,7 @@ def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
 
 def _bring_up_ipoib(lab: KernelLab) -> None:
     for number, host in enumerate(("k1", "k2"), 1):
-        _until(lab, "4: ACTIVE\n", host)
+        until_port(lab, "4: ACTIVE\n", host)
         lab.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
 
 
@@ -134,7 +134,7 @@ def test_eight_hosts_of_hfi1_are_active_and_reach_each_other_by_ipoib(
     hosts = ", ".join(f"{host}: {{{{kernel: hfi1}}}}" for host in EIGHT)
     lab = KernelLab(opavnic, tmp_path, f"name: {{lab}}\nhosts: {{{{{hosts}}}}}\nvesws: []\n")
     for number, host in enumerate(EIGHT, 1):
-        _until(lab, "4: ACTIVE\n", host)
+        until_port(lab, "4: ACTIVE\n", host)
         lab.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
     others = "for n in 1 2 3 4 5 6 7 8; do until ping -q -c1 -W1 10.1.1.$n; do :; done; done"
     with ThreadPoolExecutor(len(EIGHT)) as threads:
@@ -220,7 +220,7 @@ def test_opafmd_on_a_simulated_hfi_manages_two_hfi1_beside_vnics(opavnic: Progra
 
 def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_path: Path) -> None:
     lab = KernelLab(opavnic, tmp_path, LAB)
-    _until(lab, "4: ACTIVE\n")
+    until_port(lab, "4: ACTIVE\n")
     counters = json.loads(lab.ok("status", "--counters", "--json"))["counters"]
     assert counters["k1 hfi1_0"]["DcXmitPkts"] > 0
     assert counters["k1 hfi1_0 port 1"]["RxPkt"] > 0
@@ -228,15 +228,15 @@ def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_pat
     table = lab.ok("status", "--counters")
     assert "DcXmitPkts" in table
     lab.ok("fault", "add", "link-down on k1")
-    _until(lab, "1: DOWN\n")
+    until_port(lab, "1: DOWN\n")
     lab.ok("fault", "clear")
-    _until(lab, "4: ACTIVE\n")
+    until_port(lab, "4: ACTIVE\n")
 
     lab.inside("k1", "rmmod", "ib_ipoib", "hfi1")
     _wait(lambda: _link(lab, "k1") == "down")
     module = find_kernel(driver=HFI1).directory / MODULES / "hfi1.ko"
     lab.inside("k1", "insmod", str(module), "krcvqs=1")
-    _until(lab, "4: ACTIVE\n")
+    until_port(lab, "4: ACTIVE\n")
     assert _link(lab, "k1") == "up"
     assert "WARNING: CPU: 0 PID: 1 at" in (log := lab.inside("k1", "dmesg")), (
         "of user-mode Linux's own PCI, at boot"

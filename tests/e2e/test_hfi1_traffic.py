@@ -12,10 +12,10 @@ from typing import Final
 import pytest
 
 from e2e.conftest import Program
-from e2e.test_hfi1_host import PORT, SMPS
+from e2e.test_hfi1_host import PORT, SMPS, until_port
 from e2e.test_kernel_host import KernelLab
-from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.drivers import HFI1
+from permission import require_kernel
 
 LAB: Final = """name: {lab}
 hosts: {{k1: {{kernel: hfi1, may_manage: true}}, k2: {{kernel: hfi1, may_manage: true}}}}
@@ -27,10 +27,7 @@ RETRIES: Final = ("RcTimeOut", "RcResend", "RcSeqNak", "SeqNak", "RdmaSeq")
 
 @pytest.fixture(autouse=True)
 def _built() -> None:
-    try:
-        find_kernel(driver=HFI1)
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel(driver=HFI1)
 
 
 class TrafficLab(KernelLab):
@@ -44,8 +41,7 @@ class TrafficLab(KernelLab):
         assert " 0% packet loss" in self.inside("k1", "ping", "-q", "-c", "1", "-w", "30", "10.1.1.2")
 
     def wait_active(self, host: str) -> None:
-        while self.inside(host, "cat", f"{PORT}/state") != "4: ACTIVE\n":
-            pass
+        until_port(self, "4: ACTIVE\n", host)
 
     def lid(self, host: str) -> int:
         return int(self.inside(host, "cat", f"{PORT}/lid"), 0)

@@ -6,19 +6,16 @@ import shutil
 
 import pytest
 
-from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.drivers import HFI1
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic_bench.datapath.kernels import PAIRS, bench_kernels
+from permission import require_kernel
 
 
 @pytest.mark.slow
 @pytest.mark.alone
 def test_hosts_of_each_kind_are_measured_in_one_lab_of_which_nothing_is_left() -> None:
-    try:
-        find_kernel(driver=HFI1)
-    except KernelError as error:
-        pytest.skip(str(error))
+    require_kernel(driver=HFI1)
     if missing := [name for name in ("iperf3", "ibv_rc_pingpong") if shutil.which(name) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
     before = set(NETNS_DIR.glob("opavnic-bench-*"))
