@@ -89,7 +89,12 @@ def iperf_result(output: str) -> dict[str, Any]:
 def round_trips(site: HostPair) -> list[float]:
     """Return round trip times in us, ascending."""
     pings = ("ping", "-n", "-c", str(PINGS), "-i", "0.001", "-w", "10", site.address)
-    times = sorted(float(time) * 1e3 for time in _RTT.findall(run(*inside(site.client, *pings), check=False)))
+    return ping_times(run(*inside(site.client, *pings), check=False), site.address)
+
+
+def ping_times(output: str, address: str) -> list[float]:
+    """Return the round trip times that ping has printed, in us, ascending. Raises PeerError: there was no answer."""
+    times = sorted(float(time) * 1e3 for time in _RTT.findall(output))
     if not times:
-        raise PeerError(f"no answer from {site.address}")
+        raise PeerError(f"no answer from {address}")
     return times

@@ -12,7 +12,7 @@ from opavnic.kernel.drivers import HFI1
 from opavnic_bench.base.machine import machine
 from opavnic_bench.base.running_lab import RunningLab, end_labs, environment, running_lab
 from opavnic_bench.base.sites import run, until
-from opavnic_bench.base.traffic import iperf_result
+from opavnic_bench.base.traffic import iperf_result, ping_times
 from opavnic_bench.base.turns import PeerError, Progress, medians, silent, take_turns
 
 COLUMNS: Final = ("hosts", "tcp_mbps", "rtt_us", "ud_us", "rc_us")
@@ -20,7 +20,6 @@ _PINGS: Final = 200
 _ITERATIONS: Final = 1000
 _ACTIVE_S: Final = 60.0
 _PORT: Final = "/sys/class/infiniband/hfi1_0/ports/1/state"
-_RTT: Final = re.compile(r"time=([\d.]+) ms")
 _ROUND: Final = re.compile(r"= ([\d.]+) usec/iter")
 
 
@@ -155,9 +154,7 @@ def _measure(inside: _Inside, pair: Pair, seconds: int) -> KernelSample:
     pings = inside(
         pair.client, "ping", "-n", "-c", str(_PINGS), "-i", "0.002", "-w", "30", pair.address, check=False
     )
-    times = sorted(float(time) * 1e3 for time in _RTT.findall(pings))
-    if not times:
-        raise PeerError(f"no answer from {pair.address}")
+    times = ping_times(pings, pair.address)
     return KernelSample(
         tcp_mbps=iperf_result(tcp)["sum_received"]["bits_per_second"] / 1e6,
         rtt_us=times[len(times) // 2],
@@ -193,8 +190,7 @@ def _with_server(
         try:
             if ready and not any(ready in line for line in process.stdout or ()):
                 raise PeerError(f"{server[0]} ended before it was ready")
-            return inside(
-                pair.client, *client, timeout_s=60.0 + 2 * seconds
-            )  # the rest of its words fits a pipe
+            # what the server says from now on fits its pipe
+            return inside(pair.client, *client, timeout_s=60.0 + 2 * seconds)
         finally:
             process.kill()
