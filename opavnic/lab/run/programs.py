@@ -115,9 +115,8 @@ class ServedProgram:
         news = self._news[file]
         os.set_blocking(file.fileno(), False)
         while True:
-            if (
-                not self.ended.is_set()
-            ):  # output that its children still hold open is not waited for after that
+            # once it has ended, output that its children still hold open is not waited for
+            if not self.ended.is_set():
                 self._loop.add_reader(file, news.set)
                 try:
                     await news.wait()
