@@ -46,9 +46,9 @@ def check_reach(
         places: list[VnicPlace] = []
         hosts: dict[str, HostSockets] = {}
         kernels = [
-            ends.enter_context(KernelAsker(journal, host.name, vnics_to_check(host)))
+            ends.enter_context(KernelAsker(journal, host.name, vnics))
             for host in state.hosts
-            if host.name in journal.kernels
+            if host.name in journal.kernels and (vnics := vnics_to_check(host))
         ]
         if journal.private:
             enter_private(Libc(), journal.pid)
@@ -63,7 +63,8 @@ def check_reach(
             hosts[host.name] = _in_host(host.name, namespace, lambda: open_sockets(ends))
             here = partial(places_here, host.name, vnics_to_check(host))
             places += _in_host(host.name, namespace, here)
-        for kernel in kernels:
+        for number, kernel in enumerate(kernels):  # at high load, each takes seconds to start its program
+            progress("kernels are entered", number, len(kernels))
             places += kernel.places()
         count = partial(progress, "echoes are over")
         report = EchoRun(hosts, places, timeout_s, sample).run(count)

@@ -11,9 +11,13 @@ from aiohttp import ClientSession
 
 from hfi_sim.base.quantities import parse_time
 from lab_in_memory import lab_in_memory, served
+from opavnic.lab.ownership.journal_entries import GuestEntry
+from opavnic.lab.ownership.runtime import KERNEL, Journal
 from opavnic.lab.run import lab_routes as service
 from opavnic.lab.run.reach import program
 from opavnic.lab.run.reach.echoes import told_now_and_then
+from opavnic.lab.run.reach.plan import PairSample
+from opavnic.state.lab import HostStatus, LabState
 
 LAB = """
 name: checked
@@ -95,3 +99,13 @@ def test_progress_is_told_no_more_often_than_is_read(monkeypatch: pytest.MonkeyP
         now[0] = parse_time(at_s)
         tell(round(now[0] * 1000))
     assert told == [0, 100, 300]
+
+
+def test_kernel_without_a_vnic_has_no_program_started_in_it() -> None:
+    journal = Journal("checked", pid=1, start_time=1, guests=[GuestEntry("k1", KERNEL, "k1", 1, "")])
+    state = LabState.model_construct(hosts=[HostStatus(name="k1", namespace=None, lid=1, speed=0, vnics=[])])
+    told: list[tuple[str, int, int]] = []
+    report = program.check_reach(
+        journal, state, timeout_s=1.0, sample=PairSample(1), progress=lambda *what: told.append(what)
+    )
+    assert (report.places, told) == ((), [("hosts are entered", 0, 1)])
