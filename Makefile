@@ -209,6 +209,7 @@ lint-python: venv
 	$(BIN)/python -m tools.floors
 	$(BIN)/python -m tools.layout
 	$(BIN)/python -m tools.doc_blocks
+	$(BIN)/python -m tools.docstrings
 	$(BIN)/python -m tools.generate --check
 	$(BIN)/python -m tools.english
 

@@ -109,8 +109,9 @@ class Fabric:
     def add_hfi(
         self, name: str, *, ports: int = 1, guid: int | None = None, netdevs: NetdevFactory | None = None
     ) -> Hfi:
-        """Add an HFI with `ports` ports (1 or 2); `netdevs` makes netdevs on the host it sits in.
+        """Add an HFI.
 
+        Args:    ports: 1 or 2. guid: of the node, 64 bits; None: a free one. netdevs: makes those of its host's VNICs.
         Raises:  FabricError: the name or the GUID is taken.
         """
         hfi = Hfi(
@@ -204,7 +205,7 @@ class Fabric:
     # --- taking apart --------------------------------------------------------------------------------------
 
     def disconnect(self, links: Iterable[Link]) -> None:
-        """Take cables away for good: what is on its way there is lost (link_down), and their ports are free again."""
+        """Take cables away; what is on its way there is lost (link_down). Args: links: whose ports are free then."""
         gone = list(links)
         self.set_links(gone, False, by="taken away")
         for link in gone:
@@ -221,6 +222,7 @@ class Fabric:
     def remove_nodes(self, names: Iterable[str]) -> None:
         """Take HFIs and switches off the fabric for good, with their cables.
 
+        Args:    names: of the nodes.
         Raises:  FabricError: no node has that name.
         """
         nodes = [self._node(name) for name in names]
@@ -337,7 +339,7 @@ class Fabric:
             self.on_spent(output.rule)
 
     def set_link(self, link: Link, up: bool, by: str = "admin") -> None:
-        """Bring a link up or down, and let the subnet manager know; see `set_links`."""
+        """Bring a link up or down, and let the subnet manager know. Args: by: the requester, see `set_links`."""
         self.set_links([link], up, by)
 
     def set_links(self, links: Iterable[Link], up: bool, by: str = "admin") -> None:
@@ -354,7 +356,7 @@ class Fabric:
             self._notify(change, link.name, more=number < len(changed))
 
     def set_switch(self, switch: Switch, up: bool) -> None:
-        """Switch a switch off, which empties its tables and takes its links down, or on again."""
+        """Switch a switch off or on. Args: up: False: it loses its tables, and its links go down. True: it is back."""
         if switch.up == up:
             return
         switch.up = up
@@ -364,7 +366,7 @@ class Fabric:
         self.set_links(links, up, by=f"switch {switch.name}")
 
     def remove_hfi(self, hfi: Hfi) -> None:
-        """Pull an HFI out of its host: a fatal event, and all its cables are gone for good."""
+        """Pull an HFI out of its host: a fatal event, and all its cables are gone for good. Args: hfi: of `hfis`."""
         for port in hfi.ports.values():
             port.report(PortEvent.DEVICE_FATAL)
         links = [port.link for port in hfi.ports.values() if port.link is not None]
@@ -378,13 +380,13 @@ class Fabric:
             yield from hfi.ports.values()
 
     def neighbours(self, switch: Switch) -> Iterator[tuple[SwitchPort, LinkPort]]:
-        """Yield each live cable of a switch as (its own port, the port at the far end)."""
+        """Yield each live cable of a switch as (its own port, the port at the far end). Args: switch: of `switches`."""
         for port in switch.ports.values():
             if port.link is not None and port.link.up:
                 yield port, port.link.far_end(port)
 
     def on_change(self, handler: Callable[[FabricNotice], None]) -> Callable[[], None]:
-        """Call `handler` for each change; the returned function unsubscribes it."""
+        """Subscribe to changes. Args: handler: gets each. Returns: a function that unsubscribes it."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 

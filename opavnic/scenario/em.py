@@ -288,7 +288,7 @@ class ScenarioEm:
             raise ScenarioError(f"{vnic.name}: the MAC table was refused: {error}") from error
 
     def addresses(self, host: str | ScenarioHost) -> set[str]:
-        """Return the unicast addresses of a host that the manager has learned, without those it assigned itself."""
+        """Return the unicast addresses learned of a host, without those assigned to it. Args: host: or its name."""
         guid = int(self._host(host).port.guid)
         known = [vport.unicast.macs for port, vport in self.core.vports() if port.facts.guid == guid]
         return {mac_text(mac) for macs in known for mac in macs}

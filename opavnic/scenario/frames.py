@@ -45,7 +45,7 @@ class Matcher:
         self._pattern = pattern
 
     def fits(self, frame: bytes) -> bool:
-        """Return whether an Ethernet frame matches."""
+        """Return whether a frame matches. Args: frame: from the destination address on, without FCS."""
         pattern = self._pattern
         if isinstance(pattern, bytes):
             return frame == pattern
@@ -223,6 +223,7 @@ class FrameInbox(ABC):
     async def expect_none(self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S) -> None:
         """Let time pass, and check that no matching frame has arrived by then.
 
+        Args:    pattern: as for `expect`. within: seconds.
         Raises:  AssertionError: one has. ScenarioError: not a valid pattern or time.
         """
         matcher = _matcher(pattern)
@@ -236,7 +237,7 @@ class FrameInbox(ABC):
             )
 
     async def sniff(self, *, for_s: float) -> list[Packet]:
-        """Return the frames in the inbox after another `for_s` seconds, and empty it."""
+        """Let time pass; return the frames that are in the inbox then, and empty it. Args: for_s: seconds."""
         check_time("for_s", for_s)
         self.check_loop()
         await asyncio.sleep(for_s)
@@ -253,7 +254,12 @@ class FrameInbox(ABC):
     # --- behaviour -----------------------------------------------------------------------------------------
 
     def respond(self, pattern: Pattern, reply: Reply) -> None:
-        """Answer each matching frame with the packet that `reply` returns; None sends nothing."""
+        """Answer matching frames from now on.
+
+        Args:    pattern: as for `expect`. reply: is given the frame as a scapy packet, and returns the answer; None
+                 sends nothing.
+        Raises:  ScenarioError: not a valid pattern.
+        """
         self._responders.append((_matcher(pattern), reply))
 
     def answer_arp(self) -> None:

@@ -55,14 +55,19 @@ class ScenarioHost:
         return self.vnic_port_of(self.port)
 
     def vnic_port_of(self, port: HfiPort) -> VnicPort:
-        """Return agent, demultiplexer and adapters of a port. Raises ScenarioError: they are the kernel's."""
+        """Return agent, demultiplexer and adapters of a port.
+
+        Args:    port: one of the host's.
+        Raises:  ScenarioError: they are the kernel's.
+        """
         if self.name in self.scenario.kernels:
             raise ScenarioError(f"host {self.name} is a kernel: look at its VNICs with run('ip', ...)")
         return self.scenario.world.vnic_ports[port.name]
 
     def vnic(self, on: str | None = None) -> ScenarioVnic:
-        """Return the VNIC on a virtual switch, `blue-2` the second one in blue; without a name, the only one.
+        """Return a VNIC of the host.
 
+        Args:    on: the virtual switch; `blue-2`: the second one in blue; None: the only VNIC that it has.
         Raises:  ScenarioError: there is none, or several.
         """
         if on is not None:
@@ -91,27 +96,27 @@ class ScenarioHost:
         return self.vnic().ip6
 
     def send(self, packet: Packet | bytes, *, on: str | None = None) -> bytes:
-        """Send a frame: see `ScenarioVnic.send`."""
+        """Send a frame as `ScenarioVnic.send`. Args: on: the virtual switch, where the host is in several."""
         return self.vnic(on).send(packet)
 
     async def expect(
         self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S, on: str | None = None
     ) -> Packet:
-        """Wait for a frame: see `ScenarioVnic.expect`."""
+        """Wait for a frame as `ScenarioVnic.expect`. Args: on: the virtual switch, where the host is in several."""
         return await self.vnic(on).expect(pattern, within=within)
 
     async def expect_none(
         self, pattern: Pattern, *, within: float = DEFAULT_WITHIN_S, on: str | None = None
     ) -> None:
-        """Check that no such frame comes: see `ScenarioVnic.expect_none`."""
+        """Do `ScenarioVnic.expect_none`. Args: on: the virtual switch, where the host is in several."""
         await self.vnic(on).expect_none(pattern, within=within)
 
     async def sniff(self, *, for_s: float, on: str | None = None) -> list[Packet]:
-        """Return the frames that arrive: see `ScenarioVnic.sniff`."""
+        """Do `ScenarioVnic.sniff`. Args: for_s: seconds. on: the virtual switch, where the host is in several."""
         return await self.vnic(on).sniff(for_s=for_s)
 
     def answer_arp(self, *, on: str | None = None) -> None:
-        """Answer ARP and neighbour solicitations: see `ScenarioVnic.answer_arp`."""
+        """Do `ScenarioVnic.answer_arp`. Args: on: the virtual switch, where the host is in several."""
         self.vnic(on).answer_arp()
 
     async def ping(self, target: ScenarioHost, *, count: int = 1, on: str | None = None) -> int:
@@ -126,6 +131,7 @@ class ScenarioHost:
 
         Time passes for it as for the scenario, so `sleep 10` takes no time.
 
+        Args:    command: the program and its arguments, each by itself: no shell reads them.
         Raises:  ScenarioError: the host is no kernel, or the program cannot be started.
         """
         self.scenario.check_loop()
@@ -178,8 +184,9 @@ class Hosts:
         return self._hosts[key]
 
     def find(self, host: str | ScenarioHost) -> ScenarioHost:
-        """Return a host given by name, or `host` itself if it is one.
+        """Return a host of this scenario.
 
+        Args:    host: its name, or the host itself.
         Raises:  ScenarioError: no host of this scenario has that name.
         """
         return host if isinstance(host, ScenarioHost) else self[host]
@@ -281,7 +288,7 @@ class ScenarioFabric(ABC):
             pause_s = min(2 * pause_s, 1e-3)
 
     def is_up(self, vnic: ScenarioVnic) -> bool:
-        """Return whether a VNIC is operational and its host has seen that."""
+        """Return whether a VNIC is operational and its host has seen that. Args: vnic: of any host."""
         if vnic.host.name in self.kernels:
             return self.kernels[vnic.host.name].is_up(self._vesw_id(vnic))
         adapter = vnic.vnic_port.adapters.get(VportNum(vnic.vport_num))

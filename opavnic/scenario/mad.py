@@ -45,8 +45,9 @@ class ScenarioSimulator(MadSimulator):
                 self._scenario.subnet_manager.set_pkeys(port, [DEFAULT_PKEY])
 
     def lid_of(self, target: Target | str) -> int:
-        """Return the LID of a target; here, a target may also be the name of a host, an HFI, or HFI:PORT.
+        """Return the LID of a target.
 
+        Args:    target: a LID, a host or a port; or the name of a host, of an HFI, or HFI:PORT.
         Raises:  ScenarioError: no host of this scenario has that name, or the target has no LID.
         """
         if isinstance(target, str):
@@ -92,7 +93,7 @@ class ScenarioSimulator(MadSimulator):
         return answer
 
     def group(self, hosts: Iterable[str | ScenarioHost]) -> int:
-        """Create a multicast group of hosts and return its LID, for `u_mcast_dlid`."""
+        """Create a multicast group and return its LID, for `u_mcast_dlid`. Args: hosts: its members, or their names."""
         manager = self._scenario.subnet_manager
         mlid = manager.groups.create()
         for host in map(self._scenario.hosts.find, hosts):

@@ -290,6 +290,7 @@ class Scenario(ScenarioFabric):
 
         Its `expect_request` returns the requests of the manager, and its `reply` answers them.
 
+        Args:    host: by name, or itself.
         Raises:  ScenarioError: an unknown host, or the scenario is not running.
         """
         host = self.hosts.find(host)
@@ -333,7 +334,7 @@ class Scenario(ScenarioFabric):
             )
 
     async def remove_host(self, host: str | ScenarioHost) -> None:
-        """Take a host off its virtual switches, then off the fabric, with its cables."""
+        """Take a host off its virtual switches, then off the fabric, with its cables. Args: host: or its name."""
         host = self.hosts.find(host)
         for vesw, section in list(self.em.vesws.items()):
             members = [name for name in section["members"] if self.hosts.member(name)[0] is not host]
@@ -347,14 +348,22 @@ class Scenario(ScenarioFabric):
         self.hosts.remove(host)
 
     def add_link(self, near: str, far: str, link: LinkOptions | None = None) -> None:
-        """Lay a cable between two free ports, such as sw0:7 and sw1:7. Raises FabricError: a port is taken."""
+        """Lay a cable between two free ports.
+
+        Args:    near: one, such as sw0:7. far: the other. link: options of the cable; default: those of every link.
+        Raises:  FabricError: a port is taken.
+        """
         lay(
             self.world,
             [Cable(parse_end(near), parse_end(far), TwoWay.of(self._link if link is None else link))],
         )
 
     def remove_link(self, near: str, far: str) -> None:
-        """Take a cable away; what is on its way there is lost (link_down). Raises FabricError: there is none."""
+        """Take a cable away; what is on its way there is lost (link_down).
+
+        Args:    near: its port at one end, such as sw0:7. far: that at the other.
+        Raises:  FabricError: there is none.
+        """
         ends = parse_end(near), parse_end(far)
         link_at(self.world, ends)
         take_away(self.world, [Cable(*ends)])
@@ -420,6 +429,7 @@ class Scenario(ScenarioFabric):
     def advance(self, seconds: float) -> None:
         """Let time pass in a test without an event loop.
 
+        Args:    seconds: of virtual time.
         Raises:  TypeError: there is an event loop, whose time advances by itself: await asyncio.sleep(...).
                  ScenarioError: not a number of seconds, 0 or more.
         """
@@ -429,7 +439,7 @@ class Scenario(ScenarioFabric):
         self.clock.advance(seconds)
 
     def write_pcapng(self, path: Path) -> int:
-        """Write the packets of the trace to a file and return how many there are."""
+        """Write the packets of the trace and return how many there are. Args: path: of the pcapng file."""
         from opavnic.observe.trace_file import write_trace
 
         return write_trace(path, self.trace.records)

@@ -41,8 +41,9 @@ def virtual_time(loop: asyncio.AbstractEventLoop, **options: Any) -> Iterator[No
 
 
 def run_virtual(coroutine: Coroutine[Any, Any, Result]) -> Result:
-    """Run `coroutine` to completion on an event loop with virtual time from 0, and return its result.
+    """Run a coroutine to its end on an event loop of its own, with virtual time from 0, and return its result.
 
+    Args:    coroutine: such as `scenario()`; it is closed if it cannot run.
     Raises:  ScenarioError: an event loop is already running here. ModuleNotFoundError: looptime is not installed
              (`pip install 'opavnic[testing]'`).
     """
@@ -65,20 +66,20 @@ def _is_running() -> bool:
 
 
 def seconds(value: float) -> float:
-    """Return `value` seconds."""
+    """Return seconds, as `within=` and sleeps take them. Args: value: seconds."""
     return float(value)
 
 
 def ms(value: float) -> float:
-    """Return milliseconds in seconds."""
+    """Return milliseconds in seconds. Args: value: milliseconds."""
     return value * 1e-3
 
 
 def us(value: float) -> float:
-    """Return microseconds in seconds."""
+    """Return microseconds in seconds. Args: value: microseconds."""
     return value * 1e-6
 
 
 def ns(value: float) -> float:
-    """Return nanoseconds in seconds."""
+    """Return nanoseconds in seconds. Args: value: nanoseconds."""
     return value * 1e-9

@@ -204,6 +204,7 @@ class ScenarioVnic(FrameInbox):
     def remove_address(self, mac: str) -> None:
         """Take back what `add_address` did.
 
+        Args:    mac: as it was added.
         Raises:  ScenarioError: not an address, or it was not added.
         """
         self._changed(self._wire.remove_address(_address(self.name, mac)), f"to remove address {mac}")

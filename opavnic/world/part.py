@@ -143,16 +143,18 @@ class Part:
         return self.lab_section is None and self.host_section is None and self.app_options is None
 
     def is_asked_for(self, asked: PartRequest) -> bool:
-        """Return whether to start it once for the lab as a whole; its apps are started separately."""
+        """Return whether to start it once for the lab as a whole, beside its apps. Args: asked: its sections."""
         return self.starts_always or asked.section is not None or bool(asked.hosts)
 
     def check(self, asked: PartRequest) -> Iterable[Problem]:
-        """Return the problems of its sections that their models cannot find."""
+        """Return the problems of its sections that their models cannot find. Args: asked: the sections."""
         return ()
 
     def start(self, world: PartWorld, asked: PartRequest) -> AbstractAsyncContextManager[RunningPart]:
-        """Run while the context lasts: once for the lab, and once for each of its apps (`asked.apps` is that one).
+        """Run while the context lasts: once for the lab, and once for each of its apps.
 
+        Args:    world: the hosts, the clock and the seed of the lab. asked: what its file says; for an app, `apps` has
+                 that one alone.
         Raises:  OpavnicError: it cannot start.
         """
         raise NotImplementedError

@@ -239,6 +239,7 @@ class LinkConfig:
     def parse(cls, **options: object) -> LinkConfig:
         """Return options that are written as in lab files: `LinkConfig.parse(rate="10G", queue="64K")`.
 
+        Args:    options: by the keys that `link:` of a lab file has, each as text or a number.
         Raises:  FabricError: an unknown option, or a value that cannot be read.
         """
         known = {option.key: option for option in LINK_OPTIONS}
@@ -270,7 +271,7 @@ class LinkConfig:
         return min(max(sent, MIN_DEFAULT_QUEUE_BYTES), MAX_DEFAULT_QUEUE_BYTES)
 
     def over(self, others: LinkConfig) -> LinkConfig:
-        """Return it with the values of `others` for the options that have their default here."""
+        """Return it with others' values where it has the default. Args: others: such as those of all links."""
         options = ((option.field, getattr(self, option.field), option.default) for option in LINK_OPTIONS)
         return replace(others, **{name: value for name, value, default in options if value != default})
 

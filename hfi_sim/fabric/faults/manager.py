@@ -131,6 +131,7 @@ class Faults:
     def remove(self, number: int) -> None:
         """End a fault and forget it: what it did to links and nodes is undone.
 
+        Args:    number: as `add` and `show` return it.
         Raises:  FaultError: no fault has this number.
         """
         if number not in self._faults:
@@ -212,7 +213,7 @@ class Faults:
         ]
 
     def on_change(self, handler: Callable[[ActiveFault], None]) -> Callable[[], None]:
-        """Call `handler` with each fault whose state has changed; the returned function unsubscribes it."""
+        """Subscribe. Args: handler: gets each fault whose state changes. Returns: a function that unsubscribes it."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
@@ -227,12 +228,13 @@ class Faults:
     ) -> None:
         """Let `crash on NAME` call `crash`, and `restart` when it ends: an agent, a manager, any program.
 
-        Args:  can_crash: whether that fault may be set. hfi: the HFI that it drives: it goes and comes with that.
+        Args:  name: of the program. crash: ends it. restart: starts it again. can_crash: whether that fault may be
+               set. hfi: the HFI that it drives: it goes and comes with that.
         """
         self._hooks[name] = _Hook(crash, restart, can_crash, hfi)
 
     def unhook(self, name: str) -> None:
-        """Let `crash on NAME` be refused again; what a fault holds down stays down when that fault ends."""
+        """Refuse `crash on NAME` again; what such a fault holds down stays down. Args: name: as hooked."""
         self._hooks.pop(name, None)
 
     def holding(self, name: str) -> list[int]:

@@ -433,7 +433,7 @@ class Lab:
         self._on_failure()
 
     def on_failure(self, handler: Callable[[], None]) -> None:
-        """Call `handler` when `failure` is set, at once if it already is: the lab carries nothing any more."""
+        """Wait for a failure that ends all traffic. Args: handler: called when `failure` is set, at once if it is."""
         self._on_failure = handler
         if self.failure:
             handler()
@@ -464,24 +464,28 @@ class Lab:
             yield from vnics_of(self.hosts[self.world.host_of(driver.port)], driver)
 
     def host(self, name: str) -> HostBackend:
-        """Return a host. Raises LabError, suggesting the nearest name, if there is none."""
+        """Return a host. Args: name: in the lab file. Raises: LabError: there is none; it says the nearest name."""
         if name not in self.hosts:
             raise LabError(f'unknown host "{name}" ({nearest(name, self.hosts)})')
         return self.hosts[name]
 
     def interface(self, host: str, vesw: str) -> Interface:
-        """Return the VNIC of a host in a virtual switch; `blue-2`: its second one there. Raises LabError."""
+        """Return a VNIC of a host in a virtual switch.
+
+        Args:    host: its name. vesw: `blue`; `blue-2`: the second VNIC that the host has there.
+        Raises:  LabError: there is no such host or VNIC.
+        """
         interfaces = {interface.title: interface for interface in self.host(host).interfaces}
         if vesw not in interfaces:
             raise LabError(f'host {host} has no VNIC in "{vesw}" ({nearest(vesw, interfaces)})')
         return interfaces[vesw]
 
     def adapter(self, interface: Interface) -> Adapter | None:
-        """Return the VNIC behind an interface, once the EM has created it."""
+        """Return the VNIC behind an interface, once the EM has created it. Args: interface: of `interfaces`."""
         return self.world.vnic_ports[interface.port].adapters.get(VportNum(interface.vport_num))
 
     def status(self, *, counters: bool = False) -> LabState:
-        """Return the state of the lab; with `counters`, also the counters of every element."""
+        """Return the state of the lab. Args: counters: whether with the counters of every element."""
         return at_once(self.status_steps(counters=counters))
 
     def status_steps(self, *, counters: bool = False) -> Steps[LabState]:

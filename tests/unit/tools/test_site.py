@@ -15,13 +15,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Final
 
+import griffe
 import pytest
 import yaml
 
 import opavnic.scenario
 from opavnic.cli.program.tree import pages
 from opavnic.state.advice import advice
-from tools.docstrings import sectioned
+from tools.docstrings import problems, sectioned, shown
 from tools.generate.cli import DIRECTORY, reference
 from tools.site import VERSION, listed
 from tools.site_links import on_page_markdown
@@ -217,6 +218,43 @@ def test_prose_of_a_docstring_becomes_an_item_for_each_parameter_and_exception()
         "Raises:\n    ValueError: a size out of range."
     )
     assert sectioned("Look. Args: at: first.", ["at"]) == "Look.\n\nArgs:\n    at: first."
+
+
+DOCUMENTED: Final = '''
+class Pump:
+    def start(self, rate):
+        """Start. Args: rate: litres a second. Raises: OSError: it is stuck."""
+
+    def stop(self, hard):
+        """Stop it; raises OSError, if it is stuck."""
+
+    def feed(self):
+        """Not for others."""
+
+    @property
+    def rate(self):
+        """Litres a second."""
+
+    def _run(self, hard):
+        """Run."""
+
+
+def fill(size):
+    """Fill. Args: the size."""
+'''
+
+
+def test_callables_of_api_pages_need_sections_and_others_do_not() -> None:
+    loader = griffe.GriffeLoader()
+    with griffe.temporary_visited_module(DOCUMENTED, module_name="pumps") as module:
+        loader.modules_collection["pumps"] = module
+        page = '::: pumps.Pump\n    options: {filters: ["!^_", "!^feed$"]}\n\n::: pumps.fill\n'
+        found = {each.name: list(problems(each)) for each in shown(page, loader)}
+    assert found == {
+        "start": [],
+        "stop": ["no Args: hard", "OSError stands in prose: write `Raises:  OSError: when`"],
+        "fill": ["no Args: size"],
+    }
 
 
 def test_description_of_the_package_has_no_link_into_the_repository() -> None:

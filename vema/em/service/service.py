@@ -125,8 +125,9 @@ class EthernetService:
     # --- life ----------------------------------------------------------------------------------------------
 
     def start(self, config: EmConfig | None = None) -> None:
-        """Start with `config`, or else with the last applied configuration, or else with an empty one.
+        """Start the manager.
 
+        Args:    config: to begin with; None: the one that was applied last, or an empty one.
         Raises:  EmConfigError: this fabric cannot satisfy the configuration; nothing was sent.
                  StoreError: the database is damaged or cannot be written.
         """
@@ -201,8 +202,9 @@ class EthernetService:
         self.store.close()
 
     def apply(self, config: EmConfig | Checked) -> None:
-        """Replace the configuration. One that was `checked` for the current ports is not checked again.
+        """Replace the configuration.
 
+        Args:    config: the new one; if it was `checked` for the current ports, it is not checked again.
         Raises:  EmConfigError: this fabric cannot satisfy it; the old one stays, and nothing was sent.
                  StoreError: it cannot be stored; the old one stays.
         """
@@ -251,12 +253,13 @@ class EthernetService:
         return self._runner.failure
 
     async def wait_converged(self, timeout_s: float = 60.0) -> bool:
-        """Wait until `converged`; return False on a timeout."""
+        """Wait until `converged`. Args: timeout_s: seconds. Returns: False after that time."""
         return await self.wait_for(lambda: self.converged, timeout_s)
 
     async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `condition` is true; it is checked after each turn.
+        """Wait until something is true of this EM.
 
+        Args:    condition: is asked after each turn. timeout_s: seconds.
         Returns: False on a timeout, or if this EM has failed or is halted.
         """
         if condition():
@@ -281,8 +284,9 @@ class EthernetService:
                 self._watchers.remove(look)
 
     def preview(self, config: EmConfig) -> list[str]:
-        """Return one line for each change that `config` would make at an agent.
+        """Return one line for each change that a configuration would make at an agent.
 
+        Args:    config: is not applied.
         Raises:  EmConfigError: this fabric cannot satisfy it.
         """
         now = self.picture()
@@ -305,7 +309,11 @@ class EthernetService:
         return contradictions(self.core.config, self.roster())
 
     def why_not(self, guid: int, vesw_id: int) -> str:
-        """Return why a port has no VNIC that forwards on a virtual switch, from what is known; nothing is asked."""
+        """Return why a port has no VNIC that forwards on a virtual switch, from what is known; nothing is asked.
+
+        Args:    guid: of the port. vesw_id: 12 bits.
+        Returns: empty if it has one, or nothing is known.
+        """
         if self.failure is not None:
             return "the Ethernet Manager has failed"
         if self.core is None:
@@ -323,7 +331,11 @@ class EthernetService:
         return found + await verify(core.desired, list(core.ports.values()), self.request, groups)
 
     async def request(self, request: Request, *, retries: int | None = None) -> Mad | None:
-        """Send one request independently of the core, to read state only, and return the response."""
+        """Send one request beside those of the core, to read state only.
+
+        Args:    retries: None: as the configuration says.
+        Returns: the response; None if none came.
+        """
         answer: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
 
         def done(mad: Mad | None) -> None:
@@ -341,7 +353,7 @@ class EthernetService:
         self._runner.poll_soon()
 
     def trap(self, request: MadRequest) -> None:
-        """Handle a trap of an agent."""
+        """Handle a trap of an agent, where `hear_traps` is off. Args: request: as the transport received it."""
         self._arrived(lambda core, now: core.trap(now, request.mad, request.slid))
 
     def _on_beat(self, request: MadRequest) -> None:

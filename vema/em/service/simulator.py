@@ -194,7 +194,7 @@ class MadSimulator:
         return answer if kind is None else kind.parse(answer)
 
     def lid_of(self, target: Target) -> int:
-        """Return the LID of a target."""
+        """Return the LID of a target. Args: target: a LID, or what has one, such as a host or a port."""
         return target if isinstance(target, int) else int(target.lid)
 
     async def _wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
