@@ -264,11 +264,12 @@ class LabClient:
         )
         try:
             headers = {"Connection": "close"}  # the socket closes itself once the answer has been read
-            if body is None:
-                connection.request(method, path, headers=headers)
-            else:
+            content = None
+            if body is not None:
                 headers["Content-Type"] = "application/json"
-                connection.request(method, path, json.dumps(body), headers)
+                content = json.dumps(body)
+            with contextlib.suppress(BrokenPipeError):  # one who refuses may not read to the end: its answer waits
+                connection.request(method, path, content, headers)
             sock = connection.sock
             assert isinstance(sock, _PatientSocket)  # noqa: S101 - it has made one
             return sock, connection.getresponse()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,21 @@ def test_lab_with_too_many_who_wait_is_named_as_well(silent: LabDir) -> None:
 def test_lab_that_is_not_there_is_told_with_its_socket(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"does not answer at .*control\.sock: .*No such file"):
         LabClient(tmp_path / "control.sock").get("/status")
+
+
+def test_refusal_is_read_from_a_lab_that_has_not_read_the_whole_request(silent: LabDir) -> None:
+    def refuse() -> None:
+        with _listeners[silent.path].accept()[0] as asker:
+            body = b'{"error": "not from m2"}'
+            asker.sendall(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+
+    refusing = threading.Thread(target=refuse)
+    refusing.start()
+    try:
+        with pytest.raises(LabError, match="^not from m2$"):
+            LabClient(silent.control_socket).post("/fault", {"much": "x" * 5_000_000})
+    finally:
+        refusing.join()
 
 
 @pytest.fixture
