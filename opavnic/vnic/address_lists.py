@@ -15,8 +15,8 @@ from hfi_sim.netdev.base import Netdev
 from opavnic.vnic.speakers import Speakers
 
 _UINT16: Final = 0xFFFF
-_FORMER_S: Final = 1.0
-"""How long frames from an earlier device address are ignored: a TAP may hand them over late."""
+_FORMER_S: Final = 5.0
+"""How long frames from an earlier device address are ignored: on a busy machine, a TAP hands them over late."""
 _NO_MAC: Final = MacAddr(bytes(6))
 
 
