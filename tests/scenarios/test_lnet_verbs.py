@@ -84,24 +84,21 @@ def raise_for_networks_that_went(patch: Patch) -> None:
     patch.setattr(MessageTable, "drop_peer", lambda *args: None)
 
 
+# with the first schedule in which each shows: those before need not be run to see it
 SABOTAGES = [
-    number_by_peer,
-    forget_deliveries,
-    trust_restarted_peers,
-    never_doubt,
-    claim_deliveries,
-    raise_for_networks_that_went,
+    (number_by_peer, 1),
+    (forget_deliveries, 3),
+    (trust_restarted_peers, 7),
+    (never_doubt, 3),
+    (claim_deliveries, 0),
+    (raise_for_networks_that_went, 10),
 ]
 
 
-def run_schedules(count: int) -> None:
-    for seed in range(count):
-        VerbSchedule(seed).run()
-
-
 @pytest.mark.breaks_core
-@pytest.mark.parametrize("sabotage", SABOTAGES)
-def test_law_notices_a_sabotage(sabotage: Callable[[Patch], None], monkeypatch: Patch) -> None:
+@pytest.mark.parametrize(("sabotage", "first"), SABOTAGES)
+def test_law_notices_a_sabotage(sabotage: Callable[[Patch], None], first: int, monkeypatch: Patch) -> None:
     sabotage(monkeypatch)
     with pytest.raises((AssertionError, KeyError)):
-        run_schedules(30)
+        for seed in range(first, first + 30):
+            VerbSchedule(seed).run()

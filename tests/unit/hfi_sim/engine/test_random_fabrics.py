@@ -812,7 +812,7 @@ def makers() -> dict[str, EngineFactory]:
     return built if len(built) > 1 else {"python": PythonEngine, "again": PythonEngine}
 
 
-@settings(max_examples=75)
+@settings(max_examples=40)
 @example(  # a packet for port 0 of a switch that is no MAD comes late where nobody watches
     Shape(switches=1, hosts=[0, 0], trunks=[], links=[(0, 0, 0, 0, 0)], watched=False),
     [("port 0", 0, 25, 0, 0), ("send", 0, 130, 0, 0)],

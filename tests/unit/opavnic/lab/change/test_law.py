@@ -100,7 +100,7 @@ def _check(examples: int, steps: int) -> None:
 
 
 def test_changed_lab_is_what_its_saved_file_is() -> None:
-    _check(8, 12)
+    _check(4, 12)
 
 
 @pytest.mark.long

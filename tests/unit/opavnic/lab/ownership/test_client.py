@@ -66,7 +66,10 @@ def test_refusal_is_read_from_a_lab_that_has_not_read_the_whole_request(silent: 
     def refuse() -> None:
         with _listeners[silent.path].accept()[0] as asker:
             body = b'{"error": "not from m2"}'
-            asker.sendall(b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+            asker.sendall(
+                b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+                % (len(body), body)
+            )
 
     refusing = threading.Thread(target=refuse)
     refusing.start()
