@@ -84,6 +84,11 @@ def raise_for_networks_that_went(patch: Patch) -> None:
     patch.setattr(MessageTable, "drop_peer", lambda *args: None)
 
 
+def run_schedules(seeds: range) -> None:
+    for seed in seeds:
+        VerbSchedule(seed).run()
+
+
 # with the first schedule in which each shows: those before need not be run to see it
 SABOTAGES = [
     (number_by_peer, 1),
@@ -100,5 +105,4 @@ SABOTAGES = [
 def test_law_notices_a_sabotage(sabotage: Callable[[Patch], None], first: int, monkeypatch: Patch) -> None:
     sabotage(monkeypatch)
     with pytest.raises((AssertionError, KeyError)):
-        for seed in range(first, first + 30):
-            VerbSchedule(seed).run()
+        run_schedules(range(first, first + 30))

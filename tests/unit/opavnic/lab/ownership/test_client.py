@@ -74,7 +74,7 @@ def test_refusal_is_read_from_a_lab_that_has_not_read_the_whole_request(silent: 
     refusing = threading.Thread(target=refuse)
     refusing.start()
     try:
-        with pytest.raises(LabError, match="^not from m2$"):
+        with pytest.raises(LabError, match=r"^not from m2$"):
             LabClient(silent.control_socket).post("/fault", {"much": "x" * 5_000_000})
     finally:
         refusing.join()
