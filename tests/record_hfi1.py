@@ -313,7 +313,7 @@ def _contents(source: random.Random, attribute: int, size: int, before: bytes) -
         yield struct.pack(">32H", 0x7FFF, *keys[1:], *([0] * 16))
         yield struct.pack(">32H", 0xFFFF, 0x7FFF, *([0] * 30))
     elif attribute in (SubnetAttrId.SC_TO_VLT, SubnetAttrId.SC_TO_VLNT):
-        for wide in (8, 16, 32):  # of wider ones, hardware keeps less than the virtual HFI
+        for wide in (8, 16, 32, 256):
             table = bytearray(source.randrange(wide) for _ in range(size))
             table[0], table[15] = 0, 15  # answers leave so
             yield bytes(table)

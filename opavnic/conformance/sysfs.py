@@ -91,6 +91,9 @@ _COUNTS: Final = (
 )
 _ONE_VL: Final = "a link without credits has one VL, on which all packets of ours are counted"
 _NO_VALUE: Final = "counters for which this fabric has no value are left out"
+_TIMES: Final = (
+    "how many interrupts there were depends on when: what comes while one is open sends none of its own"
+)
 _OTHER_DEVICE: Final = "the device is another one: board, PCI subsystem, temperature, contexts for programs"
 _VERBS: Final = "there are no verbs: no CM, no SDMA engines, no netdevs of GIDs"
 _PATTERNS: Final = {
@@ -112,6 +115,7 @@ _PATTERNS: Final = {
         "ports/1/hw_counters/SwLinkDown,32",
     ),
     _NO_VALUE: ("hw_counters/*", "ports/1/hw_counters/*"),
+    _TIMES: tuple(f"hw_counters/{name}" for name in ("Intr", "DRIVER_KernIntr", "SDMA*Int*")),
 }
 _DEVICE_FILES: Final = tuple(f"infiniband_{name}/dev" for name in ("mad/umad0", "mad/issm0", "verbs/uverbs0"))
 BY_DESIGN: Final = (
