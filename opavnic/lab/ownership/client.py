@@ -268,7 +268,8 @@ class LabClient:
             if body is not None:
                 headers["Content-Type"] = "application/json"
                 content = json.dumps(body)
-            with contextlib.suppress(BrokenPipeError):  # one who refuses may not read to the end: its answer waits
+            # one who refuses may not read to the end: its answer waits
+            with contextlib.suppress(BrokenPipeError):
                 connection.request(method, path, content, headers)
             sock = connection.sock
             assert isinstance(sock, _PatientSocket)  # noqa: S101 - it has made one
