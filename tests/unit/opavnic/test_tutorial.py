@@ -1,4 +1,4 @@
-"""The tutorial and the sample project: what they show is run."""
+"""The scenarios of all pages, and the sample project: what they show is run."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
 import pytest
 
 from program import run_pytest
+from tools.doc_blocks import blocks, pages
 
 ROOT = Path(__file__).parents[3]
 TUTORIAL = ROOT / "docs" / "tutorials" / "first-scenario.md"
 SAMPLE = ROOT / "examples" / "pytest-project"
+
+
+def scenarios(page: Path) -> list[str]:
+    found = blocks(page.read_text(encoding="utf-8"))
+    return [block.text for block in found if block.is_scenario and not block.not_run]
 
 
 def passed(directory: Path, number: int) -> bool:
@@ -25,18 +30,13 @@ def passed(directory: Path, number: int) -> bool:
     return f"{number} passed" in result.stdout.str()
 
 
-def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
-    text = TUTORIAL.read_text(encoding="utf-8")
-    blocks = re.findall(r"(?<! -->\n)^```python\n(.*?)^```", text, flags=re.M | re.S)
-    tests = [block for block in blocks if "def test_" in block]
-    assert (len(blocks), len(tests)) == (13, 12)
-    for number, block in enumerate(tests):
-        (tmp_path / f"test_block_{number}.py").write_text(block, encoding="utf-8")
+@pytest.mark.parametrize("page", [page for page in pages() if scenarios(page)], ids=lambda page: page.name)
+def test_every_scenario_of_the_page_passes(page: Path, tmp_path: Path) -> None:
+    tests = scenarios(page)
+    for number, test in enumerate(tests):
+        (tmp_path / f"test_block_{number}.py").write_text(test, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    assert passed(tmp_path, 14)
-    for block in blocks:
-        if block not in tests:
-            subprocess.run([sys.executable, "-c", block], check=True)
+    assert passed(tmp_path, "".join(tests).count("def test_"))
 
 
 def test_faults_of_the_tutorial_are_faults() -> None:
