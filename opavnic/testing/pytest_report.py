@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -25,7 +26,9 @@ def add_sections(item: pytest.Item, scenario: Scenario, report: pytest.TestRepor
     Args:    when: setup, call or teardown.
     """
     failed = report.failed
-    path = _write_packets(item, scenario) if _wants(item, "--fabric-pcap", when, failed=failed) else None
+    files = []
+    if _wants(item, "--fabric-pcap", when, failed=failed):
+        files.append(_made("packets", lambda: _write_packets(item, scenario)))
     trace_file = item.config.getoption("--fabric-trace")
     if trace_file is not None and when == "call":
         with trace_file.open("a", encoding="utf-8") as file:
@@ -33,13 +36,13 @@ def add_sections(item: pytest.Item, scenario: Scenario, report: pytest.TestRepor
     engine = item.config.getoption("--fabric-engine")
     again = f"pytest {item.nodeid!r} --fabric-seed={scenario.seed}"
     again += "" if engine == "python" else f" --fabric-engine={engine}"
-    wants_page = _wants(item, "--fabric-report", when, failed=failed)
-    page = _write_report(item, scenario, report, again) if wants_page else None
+    if _wants(item, "--fabric-report", when, failed=failed):
+        files.append(_made("report", lambda: _write_report(item, scenario, report, again)))
     if not failed:
+        if files:
+            report.sections.append(("fabric", "\n".join(files)))
         return
-    lines = [f"seed {scenario.seed}; to repeat: {again}"]
-    lines += [f"packets: {path}"] if path is not None else []
-    lines += [f"report: {page}"] if page is not None else []
+    lines = [f"seed {scenario.seed}; to repeat: {again}", *files]
     lines += [f"faults: {row['fault']} ({row['state']}, {row['hits']} hits)" for row in scenario.fault_log]
     lines += _drop_lines(scenario)
     report.sections.append(("fabric", "\n".join(lines)))
@@ -50,6 +53,16 @@ def _wants(item: pytest.Item, option: str, when: str, *, failed: bool) -> bool:
     """Return whether a file is wanted of a test that has come so far. Args: option: failed, always or never."""
     wanted = item.config.getoption(option)
     return bool((wanted == "always" and when == "call") or (wanted != "never" and failed))
+
+
+def _made(what: str, write: Callable[[], Path]) -> str:
+    """Write a file about a test; return the line that names it, or says why there is none: pytest's report goes on."""
+    try:
+        return f"{what}: {write()}"
+    except Exception as error:  # whatever draws it may raise
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return f"{what}: none, making it failed: {reason} ({Path(last.filename).name}:{last.lineno})"
 
 
 def _drop_lines(scenario: Scenario) -> list[str]:

@@ -36,14 +36,19 @@ async def test_good(hosts):
 """
 
 
-def reports(pytester: pytest.Pytester, *arguments: str) -> dict[str, str]:
-    """Run the tests; return the text of each page by the name of its test."""
+def printed(pytester: pytest.Pytester, *arguments: str) -> str:
+    """Run the tests; return what pytest prints."""
     pytester.makepyfile(test_it=TEST)
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     result = run_pytest(pytester.path, "-q", "-p", "no:cacheprovider", *arguments)
     result.assert_outcomes(failed=2, passed=1)
+    return result.stdout.str()
+
+
+def reports(pytester: pytest.Pytester, *arguments: str) -> dict[str, str]:
+    """Run the tests; return the text of each page by the name of its test."""
     found = {}
-    for file in re.findall(r"^report: (.*\.html)$", result.stdout.str(), flags=re.M):
+    for file in re.findall(r"^report: (.*\.html)$", printed(pytester, *arguments), flags=re.M):
         found[Path(file).stem.rpartition("test_it.py_")[2]] = Path(file).read_text(encoding="utf-8")
     return found
 
@@ -82,3 +87,33 @@ def test_who_wants_all_pages_gets_those_of_good_tests_too(pytester: pytest.Pytes
     reports(pytester, "--fabric-report=always")
     (good,) = (pytester.path / ".fabric").glob("*test_good.html")
     assert "test_good" in re.findall(r"<h1.*?</h1>", good.read_text(encoding="utf-8"))[0]
+
+
+BROKEN = """
+from opavnic.scenario import report
+
+def broken(*arguments):
+    raise LookupError("no lane\\nof that name")
+
+report.html_report = broken
+"""
+
+
+def test_test_keeps_its_own_report_where_its_page_cannot_be_made(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(BROKEN)
+    said = printed(pytester, "-rP", "--fabric-report=always")
+    assert "no ARP(op=is-at) within 5 ms" in said
+    assert "faults: loss on h2" in said
+    reasons = re.findall("^report: .*$", said, flags=re.M)
+    assert len(reasons) == 3
+    assert set(reasons) == {
+        "report: none, making it failed: LookupError: no lane of that name (conftest.py:4)"
+    }
+
+
+def test_test_keeps_its_own_report_where_no_file_can_be_written(pytester: pytest.Pytester) -> None:
+    (pytester.path / ".fabric").write_text("a file, and no directory")
+    said = printed(pytester, "--fabric-pcap=always")
+    assert "no ARP(op=is-at) within 5 ms" in said
+    assert "packets: none, making it failed: FileExistsError: " in said
+    assert "report: none, making it failed: FileExistsError: " in said
