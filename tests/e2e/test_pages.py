@@ -19,7 +19,11 @@ TOOLS = {
 """Programs that pages need beside those of every lab."""
 QUICK = {"README.md", "first-scenario.md"}
 """Pages that `make test` runs, beside the tutorial of the first lab; the others, with labs of their own, are slow."""
-OWN_TESTS = {"first-lab.md", *(page.name for page in (ROOT / "docs/tutorials/course").glob("*.md"))}
+OWN_TESTS = {
+    "first-lab.md",
+    "fail.md",
+    *(page.name for page in (ROOT / "docs/tutorials/course").glob("*.md")),
+}
 """tests/e2e/test_first_lab.py and test_course.py look at what their commands print."""
 
 
