@@ -59,7 +59,7 @@ def _made(what: str, write: Callable[[], Path]) -> str:
     """Write a file about a test; return the line that names it, or says why there is none: pytest's report goes on."""
     try:
         return f"{what}: {write()}"
-    except Exception as error:  # whatever draws it may raise
+    except Exception as error:  # drawing code may raise any
         last = traceback.extract_tb(error.__traceback__)[-1]
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return f"{what}: none, making it failed: {reason} ({Path(last.filename).name}:{last.lineno})"

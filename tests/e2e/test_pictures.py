@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PICTURES = Path(os.environ.get("OPAVNIC_PICTURES", ROOT / "build" / "pictures"))
 MOST_BYTES = 150_000
+MARGIN = 8
+"""Around parts of a page, in pixels."""
 PROGRAM = [sys.executable, "-m", "opavnic.cli.main"]
 FABRIC = """
 name: clos
@@ -145,13 +147,14 @@ def take(
 
 
 def around(parts: Sequence[Locator]) -> dict[str, float]:
-    """Return the rectangle that holds parts of a page."""
+    """Return the rectangle that holds parts of a page, with a margin."""
     boxes = [box for part in parts if (box := part.bounding_box()) is not None]
     left, top = (min(box[axis] for box in boxes) for axis in ("x", "y"))
     right, bottom = (
         max(box["x"] + box["width"] for box in boxes),
         max(box["y"] + box["height"] for box in boxes),
     )
+    left, top, right, bottom = max(left - MARGIN, 0), max(top - MARGIN, 0), right + MARGIN, bottom + MARGIN
     return {"x": left, "y": top, "width": right - left, "height": bottom - top}
 
 
@@ -289,10 +292,12 @@ def test_fabric_vnic_and_timeline(
         take(page, "web-packets", height=900)
         take(page, "packet-journey", height=1400, parts=[page.get_by_test_id("way")])
         go(page, clos.url, "/mads", "clos")
+        choose(page, "Record for", "10 s")  # commands are slow on a busy machine
         page.get_by_role("button", name="Record MADs").click()
-        clos.run("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1")
         clos.run("fault", "add", "link-down on h2 for=300ms")
         page.get_by_role("region", name="MADs as a sequence diagram").wait_for()
+        page.get_by_label("Only with").fill("h2")
+        page.get_by_text("1 Trap").first.wait_for()
         take(page, "web-mads", height=900)
         with page.expect_websocket() as updates:
             go(page, clos.url, "/vnic/h1/blue", "clos")
@@ -303,7 +308,7 @@ def test_fabric_vnic_and_timeline(
         go(page, clos.url, "/timeline", "clos")
         clos.run("fault", "add", "link-down on h9 for=1s")
         page.get_by_text("port-left").first.wait_for()
-        take(page, "web-timeline", height=900)
+        take(page, "web-timeline")
 
 
 @pytest.mark.parametrize(

@@ -291,8 +291,8 @@ def _links(
                 row = _arrow(source, target, link, level_of(bits, rate_bps if by_use else None), room)
                 row["lineStyle"] |= glow | {"curveness": _BEND * straight + way * bend}
                 rows.append(row | tip)
-                named = full or bits >= least
-                said.append((bits, about(bits) + (f" {FULL_SIGN}" if full else "") if named else ""))
+                rate = about(bits) + (f" {FULL_SIGN}" if full else "")
+                said.append((bits, rate if full or bits >= least else ""))
     return rows, _labels(rows, said, drawn, room)
 
 
@@ -303,13 +303,15 @@ def _labels(
     signs = [number for number, (matters, text) in enumerate(said) if text and matters == math.inf]
     rates = [number for number, (matters, text) in enumerate(said) if text and matters < math.inf]
     wanted = [*signs, *heapq.nlargest(_RATES_SHOWN, rates, key=lambda number: said[number][0])]
+    lines = [(drawn.at[row["source"]], drawn.at[row["target"]]) for row in rows]
     labels = [
         Label(
             link=number,
             text=said[number][1],
             size=(text_width(said[number][1], room.print) + 6, room.print * 1.3),
-            ends=(drawn.at[rows[number]["source"]], drawn.at[rows[number]["target"]]),
+            ends=lines[number],
             bend=rows[number]["lineStyle"]["curveness"],
+            alone=said[number][0] == math.inf,
         )
         for number in wanted
     ]
@@ -327,7 +329,7 @@ def _labels(
             "label": {"color": _INK, "formatter": plain(label.text)},
             "tooltip": rows[label.link]["tooltip"],
         }
-        for label, at in placed(labels, boxes, (room.width, drawn.height))
+        for label, at in placed(labels, boxes, (room.width, drawn.height), lines)
     ]
 
 

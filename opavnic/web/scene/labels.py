@@ -15,6 +15,8 @@ _APART: Final = 2.0
 
 Box = tuple[Position, Size]
 """Centre and size."""
+Line = tuple[Position, Position]
+"""Its ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,11 @@ class Label:
     """What it belongs to: a number of the caller."""
     text: str
     size: Size
-    ends: tuple[Position, Position]
+    ends: Line
     bend: float
     """As ECharts has it: of the length of the link, to the left."""
+    alone: bool = False
+    """Whether it is to stand where the fewest other links pass: what is wrong could be said of them, too."""
 
     def at(self, share: float) -> Position:
         """Return a point of the link, which is a curve of Bezier with one point beside its middle."""
@@ -39,19 +43,24 @@ class Label:
         return near * ax + half * cx + far * bx, near * ay + half * cy + far * by
 
 
-def placed(labels: Iterable[Label], nodes: Iterable[Box], area: Size) -> Iterator[tuple[Label, Position]]:
+def placed(
+    labels: Iterable[Label], nodes: Iterable[Box], area: Size, lines: Iterable[Line] = ()
+) -> Iterator[tuple[Label, Position]]:
     """Yield the labels that have room, each with its centre.
 
-    Args:  labels: those that matter most first. nodes: which no label covers. area: which all are in.
+    Args:  labels: those that matter most first. nodes: which no label covers. area: which all are in. lines: all links.
     """
-    taken = list(nodes)
+    taken, links = list(nodes), set(map(frozenset, lines))
     for label in labels:
-        for share in _ALONG:
-            at = label.at(share)
-            if _inside(at, label.size, area) and not any(_meet((at, label.size), box) for box in taken):
-                taken.append((at, label.size))
-                yield label, at
-                break
+        others = [tuple(link) for link in links - {frozenset(label.ends)}] if label.alone else []
+        room = (
+            (at, label.size)
+            for at in map(label.at, _ALONG)
+            if _inside(at, label.size, area) and not any(_meet((at, label.size), box) for box in taken)
+        )
+        if box := min(room, key=lambda box: sum(_crosses(line, box) for line in others), default=None):
+            taken.append(box)
+            yield label, box[0]
 
 
 def _inside(at: Position, size: Size, area: Size) -> bool:
@@ -63,3 +72,18 @@ def _meet(one: Box, other: Box) -> bool:
     return all(
         abs(one[0][axis] - other[0][axis]) < (sizes[0][axis] + sizes[1][axis]) / 2 + _APART for axis in (0, 1)
     )
+
+
+def _crosses(line: Sequence[Position], box: Box) -> bool:
+    """Return whether a straight line passes a box: on both axes, some part of it is there at once."""
+    (centre, size), (near, far) = box, line
+    begin, end = 0.0, 1.0
+    for axis in (0, 1):
+        length, there = far[axis] - near[axis], centre[axis] - near[axis]
+        if not length:
+            if abs(there) > size[axis] / 2:
+                return False
+            continue
+        first, last = sorted(((there - size[axis] / 2) / length, (there + size[axis] / 2) / length))
+        begin, end = max(begin, first), min(end, last)
+    return begin <= end

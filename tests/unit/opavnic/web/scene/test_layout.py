@@ -116,3 +116,19 @@ def test_what_is_said_of_links_covers_no_node_and_nothing_else_that_is_said() ->
         [*boxes, *((at, label.size) for label, at in found)], 2
     ):
         assert any(abs(at[axis] - other_at[axis]) >= (size[axis] + other_size[axis]) / 2 for axis in (0, 1))
+
+
+def test_what_is_wrong_about_a_link_stands_where_no_other_link_passes() -> None:
+    cut, other = ((0.0, 50.0), (400.0, 50.0)), ((200.0, 0.0), (200.0, 100.0))
+    lines = [cut, other, (cut[1], cut[0])]
+    for alone, expected in ((True, 168.0), (False, 200.0)):
+        label = Label(0, "down", (40.0, 16.0), cut, 0.0, alone)
+        [(_, at)] = placed([label], [], (400.0, 100.0), lines)
+        assert at == pytest.approx((expected, 50.0))
+
+
+def test_what_is_wrong_about_a_link_is_said_though_other_links_pass_everywhere() -> None:
+    cut = ((0.0, 50.0), (400.0, 50.0))
+    lines = [((x, 0.0), (x + 1.0, 100.0)) for x in range(0, 400, 10)]
+    label = Label(0, "down", (40.0, 16.0), cut, 0.0, alone=True)
+    assert len(list(placed([label], [], (400.0, 100.0), lines))) == 1
