@@ -12,7 +12,6 @@ import random
 import struct
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -522,8 +521,10 @@ def record(of: str, names: list[str]) -> Iterable[MadSession]:
             continue
         with hfi1() as hfi:
             talk = Conversation(hfi, number)
-            with suppress(NoAnswerError):
+            try:
                 say(talk)
+            except NoAnswerError:
+                sys.exit(f"{name}: no answer after {len(talk.steps)} steps: record it again with less load")
             print(f"{name}: {len(talk.steps)}", file=sys.stderr)
             yield MadSession(of, name, talk.steps)
 
