@@ -8,43 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import LbDrop
 from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, UnknownError
+from ejfat.control.assignment import Strategy, next_calendar
 from ejfat.control.chains import Chain
 from ejfat.control.epochs import demands as slot_demands
 from ejfat.control.epochs import programming
-from ejfat.control.epochs.calendar import TICKS, Claim, apportion, scatter, shares, spread
+from ejfat.control.epochs.calendar import TICKS, shares
 from ejfat.control.epochs.demands import UNASSIGNED, SlotRange
 from ejfat.control.epochs.epochs import EpochManager
 from ejfat.control.epochs.programming import Rewrite, TableTarget
-from ejfat.control.epochs.ticks import TickPredictor, TickSample
+from ejfat.control.epochs.ticks import TickSample
 from ejfat.control.feedback import Report, reweigh
 from ejfat.control.members import Session, SessionState, Worker
-from ejfat.tables.schema import SLOTS, Op, Update
+from ejfat.control.watch import TickWatch
+from ejfat.tables.schema import Op, Update
 
 _MEMBER_IDS = 0xFFFF
 _MAX_SENDERS = 256
 _MAX_SESSIONS = 512
-_RESTART_S = 3.0
-"""Seconds for which all ticks must be too far ahead, or behind, to count as a restart of the senders."""
-_MESSAGE_S = 2.0
-"""Seconds within which a sender that is there sends another sync message; they send one each second."""
 _OVERDUE_S = 3.0
 """A boundary that is not expected within the lead plus this many seconds was mispredicted."""
-
-
-class Strategy(StrEnum):
-    """How slots are assigned."""
-
-    DYNAMIC = "dynamic"
-    """By weight; the weights follow the workers' reports."""
-    STATIC = "static"
-    """Slots that workers demand by number first, the rest by the weights given at registration."""
-    EXPLICIT = "explicit"
-    """Only the slots that workers demand by number; packets for other slots are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +65,11 @@ class ReservedInstance:
     """The IP version requested in the reservation, 4 or 6; 0: any that the instance has."""
     senders: set[IpAddress] = field(default_factory=set)
     sessions: dict[int, Session] = field(default_factory=dict)
-    ticks: TickPredictor = field(default_factory=TickPredictor)
+    watch: TickWatch = field(default_factory=TickWatch)
     refusals: int = 0
     """Transitions that had to wait because there was no room for a calendar or a cover, or no valid boundary."""
-    restarts: int = 0
-    """Detected restarts of the senders: the ticks went backwards or jumped ahead, and stayed there."""
     takebacks: int = 0
     """Epochs taken back because no tick would have reached their boundary soon."""
-    refused_syncs: dict[LbDrop, int] = field(default_factory=dict)
-    """Refused sync messages, by reason."""
-    refused_at: float | None = None
-    """Time of the last one."""
-    refused_ticks: int = 0
-    """Packets of senders with a tick too far ahead to be believed; they were forwarded all the same."""
-    misses: int = 0
-    """Packets for which the member of their slot had no address of their IP version, or that had no member."""
-    missed_at: float | None = None
-    """Time of the last look that found some."""
-    ticks_refused_at: float | None = None
-    """Time of the last look that found some."""
     epochs: EpochManager = field(init=False)
     next_session: int = 1
     next_member: int = 0
@@ -110,13 +82,6 @@ class ReservedInstance:
     """The seed of the last calendar; see `_seed`."""
     _touched: set[str] = field(default_factory=set)
     _reweighed_at: float | None = None
-    _moved_at: float | None = None
-    """Time of the last packet; None: none yet."""
-    _packets_seen: int = 0
-    _ahead_seen: int = 0
-    _misses_seen: int | None = None
-    _ahead_since: float | None = None
-    _behind_since: float | None = None
 
     def __post_init__(self) -> None:
         self.epochs = EpochManager(self.target)
@@ -296,90 +261,22 @@ class ReservedInstance:
     # time
 
     def observe(self, tick: int, packets: int, now: float, *, ahead: int = 0) -> None:
-        """Record the ticks that the data plane has seen.
-
-        Args:    tick: the largest up to `furthest` since the last call; ignored if no packet had such a tick.
-            packets: total number of packets with a tick. ahead: those of them with a tick beyond `furthest`.
-        """
-        new, new_ahead = packets - self._packets_seen, ahead - self._ahead_seen
-        if not new:
-            return
-        self._packets_seen, self._ahead_seen, self._moved_at = packets, ahead, now
-        if new_ahead:
-            self.refused_ticks += new_ahead
-            self.ticks_refused_at = now
-        if new == new_ahead:
-            self._see_ahead(now)
-            return
-        self._ahead_since = None
-        self._see(tick, now)
-
-    def observe_misses(self, misses: int, now: float) -> None:
-        """Record how many packets the member table had no entry for, in all since the data plane started."""
-        before, self._misses_seen = self._misses_seen, misses
-        if before is not None and misses > before:
-            self.misses += misses - before
-            self.missed_at = now
-
-    def count_from(self, packets: int, ahead: int) -> None:
-        """Leave out what the data plane counted before this reservation; see `observe`."""
-        self._packets_seen, self._ahead_seen = packets, ahead
+        """Record the ticks that the data plane has seen; see `TickWatch.observe`."""
+        if self.watch.observe(tick, packets, now, ahead=ahead):
+            self.epochs.observe(TICKS, now)  # let the retiring epochs run out
 
     def excuse(self, pause_s: float, now: float, packets: int, ahead: int, *, forget: bool = False) -> None:
         """Let a time in which nothing was evaluated, up to `now`, count neither as silence nor as progress of ticks.
 
-        Args:    packets, ahead: see `observe`; what came in that time met bounds that were not made for it. forget: it
-            was so long that messages which the kernel kept came late, and that others are missing.
+        Args:    packets, ahead, forget: see `TickWatch.excuse`.
         """
         for session in self.sessions.values():
             session.reported_at = min(now, session.reported_at + pause_s)
-        if packets != self._packets_seen:
-            self._moved_at = now
-        self.count_from(packets, ahead)
-        if forget:
-            self.ticks.rest()
-            self._ahead_since = self._behind_since = self.refused_at = self.ticks_refused_at = None
-
-    def furthest(self, when: float, now: float) -> int:
-        """Return the furthest tick in data that is believed until `when`."""
-        return self.ticks.furthest(when, now)
-
-    def _see_ahead(self, now: float) -> None:
-        """Handle a look at which every tick was too far ahead: a restart, if no message says otherwise for a while."""
-        if self._ahead_since is None:
-            self._ahead_since = now
-        elif now - self._ahead_since >= _RESTART_S and not self.ticks.has_message(self._ahead_since):
-            self.ticks_refused_at = None  # they were right
-            self._restart(now)
-
-    def _see(self, tick: int, now: float) -> None:
-        seen = self.ticks.seen
-        if tick >= seen:
-            self._behind_since = None
-        elif self.ticks.is_behind(tick) and not self.ticks.has_message(now - _MESSAGE_S):
-            self._restart(now)
-        elif self._behind_since is None:
-            self._behind_since = now
-        elif now - self._behind_since >= _RESTART_S and not self.ticks.has_message(self._behind_since, seen):
-            self._restart(now)
-        self.ticks.observe(tick, now)
+        self.watch.excuse(now, packets, ahead, forget=forget)
 
     def sync(self, sender: IpAddress, source_id: int, sample: TickSample) -> LbDrop | None:
         """Accept a sync message, or return the reason for refusing it. Only messages from senders are accepted."""
-        refusal: LbDrop | None = LbDrop.SYNC_SENDER
-        if sender in self.senders:
-            refusal = self.ticks.sample((sender, source_id), sample)
-        if refusal is not None:
-            self.refused_syncs[refusal] = self.refused_syncs.get(refusal, 0) + 1
-            self.refused_at = sample.at
-        return refusal
-
-    def _restart(self, now: float) -> None:
-        """Handle a restart of the senders: predict from here on and let the retiring epochs run out."""
-        self.ticks.restart()
-        self.epochs.observe(TICKS, now)
-        self._ahead_since = self._behind_since = None
-        self.restarts += 1
+        return self.watch.sync(sender, source_id, sample, allowed=sender in self.senders)
 
     def advance(self, now: float) -> list[Update]:
         """Perform all due work: `prepare`, then `connect`."""
@@ -390,10 +287,8 @@ class ReservedInstance:
         for session in self.sessions.values():
             if session.age(now):
                 self._touched.add(f"session/{session.session_id}")
-        self.epochs.observe(self.ticks.passed(now), now)  # not predicted ticks: events may be in flight
-        if self._is_resting(now) and not self.ticks.has_message(now - self.policy.rest_s):
-            self.ticks.rest()
-            self._ahead_since = self._behind_since = None
+        self.epochs.observe(self.watch.ticks.passed(now), now)  # not predicted ticks: events may be in flight
+        self.watch.end_run(now, self.policy.rest_s)
         updates = self._retire(now)
         self._reweigh(now)
         updates += self._next_epoch()
@@ -401,7 +296,7 @@ class ReservedInstance:
 
     def _is_resting(self, now: float) -> bool:
         """Return whether packets have come, and then none for so long that a run has ended."""
-        return self._moved_at is not None and now - self._moved_at >= self.policy.rest_s
+        return self.watch.rests(now, self.policy.rest_s)
 
     def _retire(self, now: float) -> list[Update]:
         """Return the updates that remove epochs whose events have run out, or can no longer become whole.
@@ -409,7 +304,7 @@ class ReservedInstance:
         While the senders rest, that is so for an epoch with a worker that has gone: an event of a stopped sender could
         be completed at another worker, but the next run's events for the one that has gone would be lost.
         """
-        idle = self._moved_at is None or now - self._moved_at >= self.policy.idle_s
+        idle = self.watch.is_idle(now, self.policy.idle_s)
         updates = self.epochs.retire(now, self.policy.quiescence_s, idle=idle)
         if self._is_resting(now):
             there = {s.member_id for s in self.sessions.values() if s.state is not SessionState.GONE}
@@ -433,9 +328,9 @@ class ReservedInstance:
         current, retiring = self.epochs.current, self.epochs.retiring
         if current is None or not retiring or retiring[-1].passed_at is not None:
             return False
-        if self.ticks.seen >= current.start or not self.ticks.is_fresh(now):
+        if self.watch.ticks.seen >= current.start or not self.watch.ticks.is_fresh(now):
             return False
-        expected = self.ticks.predict(now + self.policy.lead_s + _OVERDUE_S, now)
+        expected = self.watch.ticks.predict(now + self.policy.lead_s + _OVERDUE_S, now)
         return expected is not None and current.start > expected + 1
 
     def _take_back(self, now: float) -> list[Update]:
@@ -449,9 +344,9 @@ class ReservedInstance:
         current = self.epochs.current
         if self.epochs.prepared is None or current is None:
             return []
-        expected = self.ticks.predict(now + self.policy.lead_s, now)
+        expected = self.watch.ticks.predict(now + self.policy.lead_s, now)
         if self._is_resting(now):
-            expected = max(self.ticks.seen, current.start)  # the next run may begin with any tick
+            expected = max(self.watch.ticks.seen, current.start)  # the next run may begin with any tick
         # without any tick nothing is in flight: the new epoch may begin right after the start of the old one
         boundary = current.start + 1 if expected is None else expected + 1
         try:
@@ -484,53 +379,22 @@ class ReservedInstance:
             ready[number].weight = weight
             self._touched.add(f"session/{number}")
 
-    def wanted(self) -> dict[int, int]:
-        """Return the number of slots that each member should have now; empty if no worker is ready."""
-        return {member: count for member, count in apportion(self._claims()).items() if count}
-
-    def _claims(self) -> dict[int, Claim]:
-        return {
-            session.member_id: Claim(session.weight, session.worker.min_factor, session.worker.max_factor)
-            for session in self.ready
-        }
-
-    def _calendar(self) -> tuple[int, ...] | None:
-        """Return the calendar of the next epoch; None if the current one can stay."""
-        current = self.epochs.current
-        if self.strategy is not Strategy.DYNAMIC and any(s.worker.slot_demands for s in self.ready):
-            return self._demanded_calendar()
-        if self.strategy is Strategy.EXPLICIT:
-            return (UNASSIGNED,) * SLOTS
-        wanted = self.wanted()
-        if current is not None and self._scattered == self._seed():
-            have = shares(current.members)
-            moved = sum(abs(wanted.get(m, 0) - have.get(m, 0)) for m in wanted.keys() | have.keys()) // 2
-            if not moved or (moved < self.policy.min_change and wanted.keys() == have.keys()):
-                return None
-        return scatter(spread(wanted), self._seed())
-
     def _seed(self) -> str:
         """Return by what slots are scattered; empty, unless packets come from a load balancer upstream."""
         upstream = sorted(str(address) for chain in self.chains.values() for address in chain.upstream)
         return f"{self.target.lb_id} {' '.join(upstream)}" if upstream else ""
 
-    def _demanded_calendar(self) -> tuple[int, ...]:
-        ready = sorted(self.ready, key=lambda session: session.session_id)
-        demanded = slot_demands.place({s.member_id: s.worker.slot_demands for s in ready})
-        if self.strategy is Strategy.EXPLICIT:
-            return tuple(demanded)
-        return slot_demands.fill(demanded, self._claims())
-
     def _next_epoch(self) -> list[Update]:
-        current = self.epochs.current
-        if not self.ready:
+        current, ready, seed = self.epochs.current, self.ready, self._seed()
+        if not ready:
             return []  # keep the current epoch
-        calendar = self._calendar()
+        members = current.members if current is not None and seed == self._scattered else None
+        calendar = next_calendar(self.strategy, ready, members, self.policy.min_change, seed)
         if calendar is None or (current is not None and calendar == current.members):
             return []
         try:
             updates = self.epochs.begin(calendar) if current is None else self.epochs.prepare(calendar)
-            self._scattered = self._seed()
+            self._scattered = seed
             return updates
         except ControlError:
             self.refusals += 1
@@ -574,8 +438,8 @@ class ReservedInstance:
 
     def resume(self, epochs: EpochManager, seen: int, now: float) -> None:
         """Go on with epochs that were connected before a restart, when `seen` was the largest tick."""
-        self.epochs, self.ticks.seen = epochs, seen
-        self._moved_at = now  # events may still be in flight
+        self.epochs = epochs
+        self.watch.resume(seen, now)
 
     def take_touched(self) -> set[str]:
         """Return what has changed since the last call: `senders`, `session/N`, `member/N`, `chain/N`."""

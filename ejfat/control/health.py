@@ -12,7 +12,8 @@ from enum import StrEnum
 
 from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import LbDrop, Refusal
-from ejfat.control.balancer import ReservedInstance, Strategy
+from ejfat.control.assignment import Strategy
+from ejfat.control.balancer import ReservedInstance
 from ejfat.control.history import History
 from ejfat.control.members import STALE_S, Session, SessionState
 
@@ -68,7 +69,8 @@ def issues_of_addresses(
 
 def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
     """Yield what is wrong with a reservation as a whole."""
-    refused, at = balancer.refused_syncs, balancer.refused_at
+    watch = balancer.watch
+    refused, at = watch.refused_syncs, watch.refused_at
     if at is not None and now - at <= _RECENT_S:
         counts = ", ".join(f"{drop.partition(':')[2]} {count}" for drop, count in refused.items())
         details = {str(drop): float(count) for drop, count in refused.items()} | _quiet(now, at)
@@ -76,15 +78,15 @@ def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
         if LbDrop.SYNC_SENDER in refused:
             message += "; a sender that uses both IP versions needs both addresses among the senders"
         yield Issue("sync_refused", Severity.WARNING, message, at, details)
-    at = balancer.ticks_refused_at
+    at = watch.ticks_refused_at
     if at is not None and now - at <= _RECENT_S:
-        ahead = {str(Refusal.TICK_AHEAD): float(balancer.refused_ticks)} | _quiet(now, at)
-        message = f"ticks in data were not believed: too_far_ahead {balancer.refused_ticks}"
+        ahead = {str(Refusal.TICK_AHEAD): float(watch.refused_ticks)} | _quiet(now, at)
+        message = f"ticks in data were not believed: too_far_ahead {watch.refused_ticks}"
         yield Issue("tick_refused", Severity.WARNING, message, at, ahead)
-    at = balancer.missed_at
+    at = watch.missed_at
     if at is not None and now - at <= _RECENT_S and balancer.strategy is not Strategy.EXPLICIT:
-        message = f"{balancer.misses} packets were dropped: the worker of their slot has no address of their IP version"
-        details = {"packets": float(balancer.misses)} | _quiet(now, at)
+        message = f"{watch.misses} packets were dropped: the worker of their slot has no address of their IP version"
+        details = {"packets": float(watch.misses)} | _quiet(now, at)
         yield Issue("member_miss", Severity.ERROR, message, at, details)
     present = [session for session in balancer.sessions.values() if session.state is not SessionState.GONE]
     if present and not balancer.ready:

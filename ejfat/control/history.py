@@ -204,7 +204,7 @@ def _lb_values(
     before: deque[HistorySample],
     now: float,
 ) -> list[float]:
-    tick = balancer.ticks.latest(now) or 0
+    tick = balancer.watch.ticks.latest(now) or 0
     rate = 0.0
     if before and now > before[-1].at and before[-1].values[0]:  # 0: no tick was known, and none was passed
         rate = max(0.0, (tick - before[-1].values[0]) / (now - before[-1].at))

@@ -10,7 +10,8 @@ from typing import Any
 from ejfat.base.addresses import IpAddress
 from ejfat.base.drops import PipelineCounters
 from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError, ForbiddenError, UnknownError
-from ejfat.control.balancer import Policy, ReservedInstance, Strategy
+from ejfat.control.assignment import Strategy
+from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.epochs import programming
 from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.health import Conflict
@@ -223,7 +224,7 @@ class ControlPlane:
         self._next_reservation += 1
         self.reservations[reservation.reservation_id] = reservation
         before = self._counters().lb(reservation.instance)
-        balancer.count_from(before.with_tick, before.ahead)
+        balancer.watch.count_from(before.with_tick, before.ahead)
         self.history.begin(reservation.reservation_id, before)
         self.program(updates)
         return reservation

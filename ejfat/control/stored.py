@@ -16,7 +16,8 @@ from ipaddress import ip_address
 from typing import Any
 
 from ejfat.base.errors import BadRequestError
-from ejfat.control.balancer import Policy, ReservedInstance, Strategy
+from ejfat.control.assignment import Strategy
+from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.chains import Chain
 from ejfat.control.epochs.calendar import Prefix
 from ejfat.control.epochs.epochs import Epoch, EpochManager, Retiring
@@ -76,7 +77,7 @@ def _epochs_of(balancer: ReservedInstance) -> dict[str, Any]:
             {"epoch": _epoch_data(old.epoch), "end": old.end, "cover": [list(p) for p in old.cover]}
             for old in epochs.retiring
         ],
-        "seen": balancer.ticks.seen,
+        "seen": balancer.watch.ticks.seen,
     }
 
 

@@ -292,8 +292,8 @@ class LbApp:
             if reservation is not None:
                 balancer = reservation.balancer
                 balancer.observe(lb.max_tick, lb.with_tick, now, ahead=lb.ahead)
-                balancer.observe_misses(lb.drops.get(LbDrop.MEMBER_MISS, 0), now)
-                furthest = balancer.furthest(now + self.config.period_s, now)
+                balancer.watch.observe_misses(lb.drops.get(LbDrop.MEMBER_MISS, 0), now)
+                furthest = balancer.watch.ticks.furthest(now + self.config.period_s, now)
             lb.max_tick = 0
             self.pipeline.believe(instance, furthest)
 

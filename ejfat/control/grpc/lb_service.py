@@ -148,7 +148,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         if request.epochs:
             self._plane.program(balancer.epochs.clear())
         if request.sync:
-            balancer.ticks.restart()
+            balancer.watch.ticks.restart()
         return pb.ResetLoadBalancerReply(
             sync=request.sync, epochs=request.epochs, senders=request.senders, workers=request.workers
         )

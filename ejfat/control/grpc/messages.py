@@ -14,7 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.base.errors import BadRequestError, UnknownError
-from ejfat.control.balancer import Strategy
+from ejfat.control.assignment import Strategy
 from ejfat.control.epochs.demands import SlotRange
 from ejfat.control.health import (
     Issue,
@@ -248,7 +248,7 @@ def status_reply(
     reply = pb.LoadBalancerStatusReply(
         timestamp=timestamp(now + ahead),
         currentEpoch=epoch.number if epoch else 0,
-        currentPredictedEventNumber=balancer.ticks.latest(now) or 0,
+        currentPredictedEventNumber=balancer.watch.ticks.latest(now) or 0,
         senderAddresses=sorted(map(str, balancer.senders)),
         slotResolution=SLOTS,
         healthIssues=_issues(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ejfat.base.errors import BadRequestError, ControlError, ExhaustedError
-from ejfat.control.balancer import Policy, ReservedInstance, Strategy
+from ejfat.control.assignment import Strategy
+from ejfat.control.balancer import Policy, ReservedInstance
 from ejfat.control.epochs import programming
 from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
@@ -256,7 +257,7 @@ def test_ticks_that_go_backwards_are_followed_after_a_while() -> None:
         bench.send(20)
         bench.report(first, second)
         bench.advance()
-    assert bench.balancer.restarts == 1
+    assert bench.balancer.watch.restarts == 1
     bench.register(worker(3))
     for _ in range(20):
         bench.send(20)

@@ -69,7 +69,7 @@ def test_far_ticks_in_data_leave_boundary_and_shares_as_they_would_be(version: i
     assert run.shares() == calm.shares() == [128, 128, 256]
     assert len(run.balancer.epochs.live) == len(calm.balancer.epochs.live) == 1
     assert run.app.status()["refused_ticks"] == {"tick:too_far_ahead": 100}
-    assert run.balancer.refused_ticks == 100
+    assert run.balancer.watch.refused_ticks == 100
     assert [issue.kind for issue in issues_of(run.balancer, run.now)] == ["tick_refused"]
     run.go(61)
     assert [issue.kind for issue in issues_of(run.balancer, run.now)] == []
@@ -107,7 +107,7 @@ def test_whatever_data_a_sender_sends_shares_are_the_same_ten_seconds_later_and_
     calm, (_, expected) = undisturbed(rate_hz)
     assert expected <= starts[0] <= expected + REACH_S * rate_hz
     assert run.shares() == calm.shares() == [128, 128, 256]
-    assert (run.balancer.restarts, run.balancer.takebacks) == (0, 0)
+    assert (run.balancer.watch.restarts, run.balancer.takebacks) == (0, 0)
     run.check()
 
 
@@ -127,12 +127,12 @@ def test_far_ticks_before_the_first_message_are_forgotten_with_it() -> None:
 def test_old_ticks_while_the_senders_pause_are_no_restart() -> None:
     run = Run()
     run.go(5)
-    seen, run.late = run.balancer.ticks.seen, []
+    seen, run.late = run.balancer.watch.ticks.seen, []
     for _ in range(10):
         data(run, 5)
         run.go(1, data=False)
-    assert run.balancer.restarts == 0
-    assert run.balancer.ticks.seen == seen
+    assert run.balancer.watch.restarts == 0
+    assert run.balancer.watch.ticks.seen == seen
 
 
 def test_far_ticks_while_the_senders_pause_are_no_restart() -> None:
@@ -142,7 +142,7 @@ def test_far_ticks_while_the_senders_pause_are_no_restart() -> None:
     for _ in range(10):
         data(run, TICKS - 1)
         run.go(1, data=False)
-    assert run.balancer.restarts == 0
+    assert run.balancer.watch.restarts == 0
     run.register(4)
     run.go(10)
     assert run.shares() == [128, 128, 256]
@@ -166,12 +166,12 @@ def test_sender_that_jumps_ahead_with_all_its_data_is_followed_after_a_while() -
     run.tick, run.late = 10**12, []
     run.events.clear()
     run.go(10)
-    assert run.balancer.restarts == 1
-    refused = run.balancer.refused_ticks
+    assert run.balancer.watch.restarts == 1
+    refused = run.balancer.watch.refused_ticks
     run.register(4)
     run.go(10)
     assert run.shares() == [128, 128, 256]
-    assert run.balancer.refused_ticks == refused, "it is believed again"
+    assert run.balancer.watch.refused_ticks == refused, "it is believed again"
     run.check()
 
 
@@ -180,12 +180,12 @@ def test_reservation_after_another_does_not_begin_with_what_that_one_refused() -
     run.go(5)
     data(run, TICKS - 1)
     run.go(1)
-    assert run.balancer.refused_ticks == 1
+    assert run.balancer.watch.refused_ticks == 1
     (reservation,) = run.app.plane.reservations.values()
     run.app.plane.free(reservation)
     next_one = run.app.plane.reserve("next", senders=[OTHER], now=run.now).balancer
     run.app.advance()
-    assert next_one.refused_ticks == 0
+    assert next_one.watch.refused_ticks == 0
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)

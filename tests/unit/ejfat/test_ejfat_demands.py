@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ejfat.base.errors import BadRequestError
-from ejfat.control.balancer import ReservedInstance, Strategy
+from ejfat.control.assignment import Strategy
+from ejfat.control.balancer import ReservedInstance
 from ejfat.control.epochs.calendar import Claim
 from ejfat.control.epochs.demands import UNASSIGNED, SlotRange, check, fill, place
 from ejfat.control.epochs.demands import ranges as ranges_of

@@ -58,12 +58,12 @@ def test_drift_while_no_data_passes_delays_balancing_by_seconds(factor: float) -
 def test_data_of_strangers_with_huge_ticks_moves_no_prediction(version: int) -> None:
     run = Run()
     run.go(5)
-    before = run.balancer.ticks.latest(run.now)
+    before = run.balancer.watch.ticks.latest(run.now)
     header = b"LB" + bytes([version, 1, 0, 0, 0, 0]) + (TICKS - 1).to_bytes(8, "big")
     for _ in range(1000):
         run.app.receive(run.frame(header, STRANGER))
     run.app.advance()
-    assert run.balancer.ticks.latest(run.now) == before
+    assert run.balancer.watch.ticks.latest(run.now) == before
     run.register(4)
     run.go(10)
     assert run.shares() == [128, 128, 256]

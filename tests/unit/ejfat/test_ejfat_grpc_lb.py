@@ -677,7 +677,7 @@ async def test_workers_of_both_ip_versions_are_warned_of_where_senders_have_both
     assert issues == {"w1": [text.format("w1", 4, 6)], "w2": [text.format("w2", 6, 4)]}
     assert text.format("w2", 6, 4) in caplog.text
     balancer = world.plane.reservations[2].balancer
-    balancer.observe_misses(0, world.now)
-    balancer.observe_misses(7, world.now)
+    balancer.watch.observe_misses(0, world.now)
+    balancer.watch.observe_misses(7, world.now)
     (issue,) = [one for one in issues_of(balancer, world.now) if one.kind == "member_miss"]
     assert issue.message.startswith("7 packets were dropped")

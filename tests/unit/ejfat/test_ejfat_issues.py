@@ -46,11 +46,11 @@ def reservation() -> Iterator[str]:
         uris.append(wire.app.reserve("run", [SENDER]))
         balancer = wire.app.plane.get(uris[0].lb_id).balancer
         missed = 0
-        balancer.observe_misses(missed, loop.time())
+        balancer.watch.observe_misses(missed, loop.time())
         started.set()
         while not ended.is_set():
             missed += 1
-            balancer.observe_misses(missed, wire.app._now())
+            balancer.watch.observe_misses(missed, wire.app._now())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(ended.wait(), 0.02)
         await wire.app.stop()

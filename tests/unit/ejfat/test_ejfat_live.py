@@ -107,7 +107,7 @@ async def test_app_takes_sync_messages_for_its_reservation_and_counts_bad_ones()
         wire.app.receive(data)
     counters = wire.app.pipeline.counters
     assert (counters.syncs, counters.bad_syncs, counters.balance) == (1, 2, 0)
-    ticks = wire.app.plane.get(uri.lb_id).balancer.ticks
+    ticks = wire.app.plane.get(uri.lb_id).balancer.watch.ticks
     assert (ticks.latest(0.0) or 0) >= 1000
     await wire.app.stop()
 
