@@ -8,7 +8,7 @@ import typer
 
 from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.output import EXIT_FAILED, pick, print_json, print_table
-from opavnic_bench.commands.one_machine import (
+from opavnic_bench.commands.shared import (
     Plot,
     Rounds,
     WholeSeconds,

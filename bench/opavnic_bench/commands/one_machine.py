@@ -6,85 +6,31 @@ threads, is there.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from hfi_sim.base.errors import HfiSimError
-from hfi_sim.base.quantities import time_within
-from opavnic.base.errors import OpavnicError
-from opavnic.base.signals import interruptible
-from opavnic.cli.base.common import AsJson, quantity, time_option
-from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_rich, print_table
-
-if TYPE_CHECKING:
-    from opavnic_bench.base.turns import Progress
-    from opavnic_bench.datapath.bench import BenchResult
-    from opavnic_bench.links.bench import LinksResult
+from opavnic.cli.base.common import AsJson, time_option
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, pick, print_json, print_table
+from opavnic_bench.commands.shared import (
+    Beside,
+    Only,
+    Plot,
+    Rounds,
+    WholeSeconds,
+    check_known,
+    check_plot,
+    installation_beside,
+    may_make_namespaces,
+    measuring,
+    print_skipped,
+    save_plot,
+)
+from opavnic_bench.commands.tables import print_datapath, print_links
 
 EM_SIZES: Final = (10, 100, 1000, 10000)
 FABRIC_HOSTS: Final = (128, 1024, 4096)
-
-
-def _whole_seconds(value: object) -> int:
-    """Return a time that iperf3 can measure for."""
-    seconds = quantity(time_within("1s", "1m"))(value)
-    if seconds != int(seconds):
-        raise typer.BadParameter(f"{value!r} is not a whole number of seconds such as 1s, 10s or 1m")
-    return int(seconds)
-
-
-Only = Annotated[
-    list[str] | None, typer.Option("--only", metavar="NAME", help="Measure only this; may be repeated.")
-]
-Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Draw the figures.")]
-Rounds = Annotated[int, typer.Option(min=1, max=50, help="Rounds; the results are medians.")]
-WholeSeconds = Annotated[
-    Any,
-    typer.Option(
-        parser=_whole_seconds, metavar="TIME", help="How long each throughput is measured: 1s to 1m."
-    ),
-]
-Beside = Annotated[
-    str | None,
-    typer.Option(
-        "--beside",
-        metavar="PROGRAM",
-        help="The `opavnic` of another installation, measured in turns with this one.",
-    ),
-]
-
-
-@contextmanager
-def measuring(*errors: type[Exception]) -> Iterator[Progress]:
-    """Show progress if stderr is a terminal; end with one line if measuring fails.
-
-    A signal unwinds what it interrupts, so every namespace is removed.
-
-    Args:    errors: that are failures of the measurement, besides those of opavnic and hfi_sim.
-    """
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    # without a thread that draws while something is measured
-    bar = Bar(
-        console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True, auto_refresh=False
-    )
-    task = bar.add_task("")
-    failures: tuple[type[Exception], ...] = (OpavnicError, HfiSimError, *errors)
-
-    def show(done: int, total: int, label: str) -> None:
-        bar.update(task, completed=done, total=total, description=label, refresh=True)
-
-    try:
-        with interruptible(), bar:
-            yield show
-    except failures as error:
-        fail(str(error))
 
 
 def mad(
@@ -380,7 +326,7 @@ def datapath(
     from opavnic_bench.datapath.bench import bench_datapath
     from opavnic_bench.datapath.peers import variants
 
-    _known(only, {variant.name for variant in variants()}, "variant")
+    check_known(only, {variant.name for variant in variants()}, "variant")
     other = installation_beside(beside)
     may_make_namespaces()
     if vports is not None:
@@ -396,7 +342,7 @@ def datapath(
     if as_json:
         print_json(result.as_json())
     else:
-        _print_datapath(result)
+        print_datapath(result)
     if not result.rows():
         raise typer.Exit(EXIT_FAILED)
 
@@ -419,7 +365,7 @@ def links(
     from opavnic_bench.links.bench import bench_links
     from opavnic_bench.links.cases import subjects
 
-    _known(only, {subject.name for subject in subjects()}, "case")
+    check_known(only, {subject.name for subject in subjects()}, "case")
     may_make_namespaces()
     check_plot(plot_file)
     with measuring() as progress:
@@ -428,7 +374,7 @@ def links(
     if as_json:
         print_json(result.as_json())
     else:
-        _print_links(result)
+        print_links(result)
     if not result.proven:
         raise typer.Exit(EXIT_FAILED)
 
@@ -461,37 +407,6 @@ def web(
     print_table(("what", "figure"), web_rows(result), title=f"{result['rounds']} turns")
 
 
-def _known(only: list[str] | None, known: set[str], what: str) -> None:
-    if unknown := sorted(set(only or ()) - known):
-        fail(f"no {what} {', '.join(unknown)} (known: {', '.join(sorted(known))})", EXIT_USAGE)
-
-
-def installation_beside(path: str | None) -> tuple[str, ...] | None:
-    """Return the program of another installation; fail if it is none."""
-    from opavnic_bench.base.running_lab import check_program
-    from opavnic_bench.base.turns import PeerError
-
-    if path is None:
-        return None
-    try:
-        return check_program(path)
-    except PeerError as error:
-        fail(f"--beside: {error}", EXIT_USAGE)
-
-
-def may_make_namespaces() -> None:
-    """Fail unless this process may make network namespaces and TAPs."""
-    from opavnic.lab.file.errors import PrivilegeError
-    from opavnic.lab.ownership.privileges import check_tun, has_capabilities
-
-    try:
-        check_tun()
-    except PrivilegeError as error:
-        fail(str(error))
-    if not has_capabilities():
-        fail("this benchmark creates network namespaces: run it as root")
-
-
 def _vports(text: str, as_json: bool, plot_file: Path | None) -> None:
     from opavnic_bench.datapath.vports import LARGEST, bench_vports
 
@@ -520,62 +435,3 @@ def _kernels(rounds: int, seconds: int, as_json: bool, plot_file: Path | None) -
         title = f"medians of {result['rounds']} rounds, Linux {result['kernel']}"
         print_table(COLUMNS, [pick(row, *COLUMNS) for row in result["runs"]], title=title)
         print_skipped(result["skipped"])
-
-
-def check_plot(file: Path | None) -> None:
-    """Fail now rather than after minutes of measuring if a plot cannot be written."""
-    if file is not None:
-        _write(file, "")
-
-
-def save_plot(file: Path | None, bench: str, result: Mapping[str, Any]) -> None:
-    """Draw what was measured, if that is wanted."""
-    if file is not None:
-        from opavnic_bench.plots.plot import draw, panels
-
-        _write(file, draw(panels(bench, result)))
-
-
-def _write(file: Path, text: str) -> None:
-    try:
-        file.write_text(text)
-    except OSError as error:
-        fail(f"{file} cannot be written: {error.strerror}", EXIT_FAILED)
-
-
-def _print_datapath(result: BenchResult) -> None:
-    from opavnic_bench.datapath.bench import COLUMNS, RATIOS
-
-    title = f"medians of {result.run.rounds} rounds, {result.run.took_s:.0f} s"
-    print_table(COLUMNS, [pick(row, *COLUMNS) for row in result.rows()], title=title)
-    columns = ("native_to", "mtu", "icrc", *RATIOS)
-    if ratios := result.ratios():
-        title = "native, as it is by default, relative to"
-        print_table(columns, [pick(row, *columns) for row in ratios], title=title)
-    if beside := result.ratios_to_beside():
-        columns = ("variant", "mtu", "icrc", *RATIOS)
-        title = "relative to the installation beside; above 1, ours is better"
-        print_table(columns, [pick(row, *columns) for row in beside], title=title)
-    print_skipped(result.run.skipped)
-
-
-def _print_links(result: LinksResult) -> None:
-    from opavnic_bench.links.bench import COLUMNS
-
-    title = f"medians of {result.run.rounds} rounds, {result.run.took_s:.0f} s"
-    rows = [[*pick(row, *COLUMNS), _proof(row["proof"])] for row in result.rows()]
-    print_table((*COLUMNS.values(), "proof"), rows, title=title)
-    print_skipped(result.run.skipped)
-
-
-def _proof(proof: dict[str, Any] | None) -> str:
-    if proof is None:
-        return ""
-    said = ", ".join(f"{name} {value}" for name, value in proof.items() if name != "ok")
-    return said if proof["ok"] else f"NOT SHOWN: {said}"
-
-
-def print_skipped(skipped: dict[str, Any]) -> None:
-    """Say what was left out, and why."""
-    for label, reason in skipped.items():
-        print_rich(f"left out: {label}: {reason}")

@@ -8,7 +8,7 @@ import typer
 
 from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.output import EXIT_USAGE, fail, pick, print_json, print_table
-from opavnic_bench.commands.one_machine import Plot, check_plot, measuring, save_plot
+from opavnic_bench.commands.shared import Plot, check_plot, measuring, save_plot
 
 
 def scale(
