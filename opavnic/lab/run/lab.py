@@ -6,18 +6,17 @@ import asyncio
 import contextlib
 import logging
 import os
-import subprocess
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from hfi_sim.base.errors import HfiSimError
-from hfi_sim.base.text import counted, nearest
+from hfi_sim.base.text import counted
 from hfi_sim.base.types import MacAddr
 from opavnic.base.errors import DatapathUnavailableError
-from opavnic.datapath.selection import DatapathChoice, choose_datapath
+from opavnic.datapath.selection import choose_datapath
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import losses
@@ -27,7 +26,6 @@ from opavnic.lab.hosts import descriptors
 from opavnic.lab.hosts.host_files import HostFiles, NamedVnic, named_vnics
 from opavnic.lab.hosts.kernels import Kernels, kernel_hosts, kernels_among
 from opavnic.lab.hosts.machine import LabHosts, NetdevKind
-from opavnic.lab.hosts.programs import run_program, start_program
 from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.hosts.static_neighbours import StaticNeighbours, limits_of_size
 from opavnic.lab.hosts.uplinks.ways import Ways
@@ -35,18 +33,15 @@ from opavnic.lab.hosts.vnics import HostVnic, facts_of, vnics_of
 from opavnic.lab.ownership.cleanup import take_over
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
+from opavnic.lab.run.built import BuiltLab
 from opavnic.lab.run.programs import ProgramRoutes
 from opavnic.lab.run.readiness import Pace, Readiness
-from opavnic.lab.run.status import is_up_to_the_em, lab_state, vnic_state
 from opavnic.lab.run.world_of import Share, carrier_of, manages, world_of
-from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
-from opavnic.vnic.adapter import Adapter
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.host_backends.backend import HostBackend
-from opavnic.world.host_backends.given import Interface, VeswFacts
+from opavnic.world.host_backends.given import VeswFacts
 from opavnic.world.jobs import current_job
-from opavnic.world.long_work import Steps, at_once
 from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.devices import HostDevices, host_devices, native_datapath
@@ -54,11 +49,8 @@ from opavnic.world.parts.em import BuiltinManager, NoManager, ethernet_manager
 from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.management import AWAITED, fabric_management, mad_socket
 from opavnic.world.world import World
-from vema.base.types import VportNum
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
     from opavnic import _native
 
 log = logging.getLogger("opavnic.lab")
@@ -67,7 +59,7 @@ _NOTICED_S: Final = 3.0
 """How long a kernel may take to notice a carrier: Linux looks once in a second."""
 
 
-class Lab:
+class Lab(BuiltLab):
     """One lab: creates the hosts, the World and the parts of a model, and ends them all."""
 
     def __init__(
@@ -90,15 +82,11 @@ class Lab:
                None for the resolution of the loop. app_hosts: hosts whose VNICs the caller uses from this process,
                besides those of the apps in the model. share: what of it is on this machine; None: everything.
         """
-        self.model = model
-        self.share = share
         self.first_shape = model.fabric.topology
         """The topology of the lab file that it was started with."""
         self.hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
-        self.netdev: NetdevKind = netdev
-        self.directory = LabDir(runtime_root() / model.name)
+        directory = LabDir(runtime_root() / model.name)
         self.progress = progress if progress is not None else log.info
-        self._file = file
         self._timer_resolution_s = timer_resolution_s
         self._journal = Journal(
             model.name, os.getpid(), process_start_time(os.getpid()) or 0, file, private=private
@@ -106,37 +94,28 @@ class Lab:
         if share is not None:
             self._journal.machine, self._journal.elsewhere = share.machine, dict(share.elsewhere)
         self._cleanups = Cleanups()
-        self.machine = LabHosts(
+        machine = LabHosts(
             model,
-            self.directory,
+            directory,
             self._journal,
             self._cleanups,
             netdev=netdev,
             app_hosts={*app_hosts, *(app.host for app in model.apps)},
             hosts=self.hosts_here,
         )
-        """Its hosts, and what they occupy on the machine."""
+        parts = RunningParts(self._cleanups)
+        super().__init__(model, directory, machine, parts, netdev=netdev, file=file, share=share)
         self.reconciler = HostReconciler(
             self.hosts, lambda: self.model, lambda: self.directory.device_socket if self._claimed else None
         )
         self.files: HostFiles | None = None
         self.devices: HostDevices | None = None
         self.kernels: Kernels | None = None
-        self.parts = RunningParts(self._cleanups)
         self.checked = CheckedModels()
-        self._world: World | None = None
         self._ways: Ways | None = None
-        self.manager: BuiltinManager | None = None
-        """The lab's own Ethernet Manager; None if the lab file has `em: external` or `em: off`."""
         self._stopping: asyncio.Future[Removed] | None = None
         self._carrier: _native.Carrier | None = None
-        self.datapath = DatapathChoice("python")
-        """The datapath that carries frames; chosen by `start`."""
-        self.failure = ""
-        """Why a lab that was ready cannot go on; empty while it can."""
         self._on_failure: Callable[[], None] = lambda: None
-        self._started_at = 0.0
-        self._claimed = False
 
     async def __aenter__(self) -> Self:
         """Claim the name and start."""
@@ -437,143 +416,6 @@ class Lab:
         self._on_failure = handler
         if self.failure:
             handler()
-
-    @property
-    def world(self) -> World:
-        """The fabric and what runs on it.
-
-        Raises:  LabError: the lab has not been started.
-        """
-        if self._world is None:
-            raise LabError(f"lab {self.model.name} has no fabric yet: start it first")
-        return self._world
-
-    @property
-    def hosts(self) -> dict[str, HostBackend]:
-        """The hosts created so far, by name."""
-        return self.machine.hosts
-
-    @property
-    def interfaces(self) -> list[Interface]:
-        """All VNICs that the lab file requests."""
-        return self.machine.interfaces
-
-    def vnics(self) -> Iterator[HostVnic]:
-        """Yield all VNICs, including those that an EM has created and the lab file does not mention."""
-        for driver in self.world.drivers.values():
-            yield from vnics_of(self.hosts[self.world.host_of(driver.port)], driver)
-
-    def host(self, name: str) -> HostBackend:
-        """Return a host. Args: name: in the lab file. Raises: LabError: there is none; it says the nearest name."""
-        if name not in self.hosts:
-            raise LabError(f'unknown host "{name}" ({nearest(name, self.hosts)})')
-        return self.hosts[name]
-
-    def interface(self, host: str, vesw: str) -> Interface:
-        """Return a VNIC of a host in a virtual switch.
-
-        Args:    host: its name. vesw: `blue`; `blue-2`: the second VNIC that the host has there.
-        Raises:  LabError: there is no such host or VNIC.
-        """
-        interfaces = {interface.title: interface for interface in self.host(host).interfaces}
-        if vesw not in interfaces:
-            raise LabError(f'host {host} has no VNIC in "{vesw}" ({nearest(vesw, interfaces)})')
-        return interfaces[vesw]
-
-    def adapter(self, interface: Interface) -> Adapter | None:
-        """Return the VNIC behind an interface, once the EM has created it. Args: interface: of `interfaces`."""
-        return self.world.vnic_ports[interface.port].adapters.get(VportNum(interface.vport_num))
-
-    def status(self, *, counters: bool = False) -> LabState:
-        """Return the state of the lab. Args: counters: whether with the counters of every element."""
-        return at_once(self.status_steps(counters=counters))
-
-    def status_steps(self, *, counters: bool = False) -> Steps[LabState]:
-        """Make what `status` returns, in steps: for a large lab it takes long."""
-        head: dict[str, Any] = {
-            "lab": self.model.name,
-            "pid": os.getpid(),
-            "file": self._file,
-            "uptime_s": round(asyncio.get_running_loop().time() - self._started_at, 6),
-            "netdev": self.netdev,
-            "datapath": self.datapath.name,
-            "datapath_reason": self.datapath.reason,
-            "failure": self.failure,
-            "em": self.model.em.mode,
-            "subnet_manager": self.model.subnet_manager.mode,
-            "driver_quirks": self.model.driver_quirks,
-            "fabric_id": self.model.fabric.id,
-            "seed": self.model.seed,
-        }
-        if self.share is not None:
-            head["cluster"] = self.share.status()
-        wanted = self.model.datapath.workers
-        return lab_state(
-            head,
-            self.world,
-            self.hosts,
-            self.parts,
-            vesw_names=self._vesw_names(),
-            workers=wanted,
-            counters=counters,
-            why=self._why,
-            learns=self._learns,
-            moves=[] if self.manager is None else self.manager.moves,
-        )
-
-    @property
-    def _learns(self) -> bool:
-        """Whether the EM learns the addresses of all virtual switches, or it is not known."""
-        core = None if self.manager is None else self.manager.em.core
-        return core is None or all(core.config.policy(vesw) == "learn" for vesw in core.config.vesws)
-
-    def _why(self, vnic: HostVnic) -> str:
-        """Return why a VNIC is not up, if its EM knows it."""
-        if self.manager is None or not is_up_to_the_em(vnic_state(vnic)):
-            return ""
-        return self.manager.em.why_not(int(vnic.port.guid), vnic.due_vesw_id) if vnic.due_vesw_id else ""
-
-    async def folded(self, status: LabState) -> LabState:
-        """Return the status of the lab as a whole, given that of its share here."""
-        return status if self.share is None else await self.share.fold(status)
-
-    def _vesw_names(self) -> dict[int, str]:
-        names = {vesw.id: vesw.name for vesw in self.model.vesws}
-        return names if self.manager is None else names | self.manager.vesw_names
-
-    def routes(self) -> list[web.RouteDef]:
-        """Return the routes of its parts in the control API."""
-        return self.parts.routes()
-
-    # programs
-
-    def popen(
-        self, host: str, command: Sequence[str], *, devices: bool = False, **options: Any
-    ) -> subprocess.Popen[str]:
-        """Start a program on a host, with text streams; `options` are those of subprocess.Popen.
-
-        Args:    devices: it must find the host's HFI, as with `opavnic exec --umad`, and asks this lab for that: the
-                 loop must run.
-        Raises:  LabError: no such host, no such program, or the host cannot run programs, or has no devices.
-        """
-        return start_program(self.host(host), command, self._device_socket(devices), **options)
-
-    async def run(
-        self, host: str, command: Sequence[str], *, timeout_s: float = 60.0, devices: bool = False
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a program on a host to completion while the lab goes on, and capture its output.
-
-        Args:    devices: as for popen.
-        Raises:  LabError: as popen; or the program took longer than timeout_s and was killed.
-        """
-        return await run_program(self.host(host), command, timeout_s, self._device_socket(devices))
-
-    def _device_socket(self, devices: bool) -> Path | None:
-        if not devices:
-            return None
-        if not self._claimed:
-            raise LabError(f"lab {self.model.name} has no devices to give: its hosts are in memory")
-        return self.directory.device_socket
 
     # stopping
 
