@@ -13,15 +13,13 @@ event loop if it is given another clock.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.text import unknown_name
-from hfi_sim.base.types import PKEY_DEFAULT, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.driver import DriverFactory, EngineDriver
 from hfi_sim.engine.link.config import PLAIN_LINK
@@ -42,15 +40,13 @@ from opavnic.vnic.vnic_port import VnicPort
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_driver import CrashHandler, HeldBy, HostDriver, WorldHost, no_netdevs
+from opavnic.world.power_on import DESCRIPTIONS, allow_management, describe
 from vema.base.types import EMA_OUI
 
 if TYPE_CHECKING:
     from opavnic.datapath.native_thread import NativeDatapath
 
 TrapHandler = Callable[[MadRequest], None]
-DESCRIPTIONS: Final = "%h %d"
-"""What HFIs say of themselves unless told otherwise: as rdma-ndd and the driver have it, `h1 hfi1_0`."""
-DESCRIPTION_BYTES: Final = 64
 ManagedBy = Literal["builtin", "external", "remote"]
 """Manager that brings a fabric up: the built-in subnet manager, a fabric manager started in a host, or the
 built-in subnet manager on another machine of the cluster."""
@@ -112,7 +108,7 @@ class World:
         for name, nodes in topology.hosts().items():
             hfis = [self.fabric.hfis[node.name] for node in nodes]
             if name == em_node:
-                self._describe(name, hfis)
+                describe(name, hfis, descriptions)
             else:
                 self._enter_host(name, hfis)
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
@@ -129,7 +125,7 @@ class World:
         elif subnet_manager == "external":
             for port in self.fabric.hfi_ports():
                 port.take_any_group()
-                self.allow_management(port, True)
+                allow_management(port, True)
         self.faults = Faults(self.fabric)
         self.vnic_ports: dict[str, VnicPort] = {}
         """The management agent and the VNICs of each port whose driver is ours, by HFI:PORT."""
@@ -235,26 +231,17 @@ class World:
                  guids: node GUIDs that HFIs ask for, by name.
         Raises:  FabricError: a name or a GUID is taken.
         """
-        wanted: Mapping[str, int | None] = {} if guids is None else guids
-        added = [
-            self.fabric.add_hfi(hfi, ports=ports, guid=wanted.get(hfi)) for hfi in tuple(hfis) or (name,)
-        ]
+        named, wanted = tuple(hfis) or (name,), guids or {}
+        added = [self.fabric.add_hfi(hfi, ports=ports, guid=wanted.get(hfi)) for hfi in named]
         return self._enter_host(name, added)
 
     def _enter_host(self, name: str, hfis: Iterable[Hfi]) -> WorldHost:
         host = self.hosts[name] = WorldHost(name, tuple(hfis))
         self._host_of |= {hfi.node_guid: name for hfi in host.hfis}
-        self._describe(name, host.hfis)
+        describe(name, host.hfis, self._descriptions)
         return host
 
-    def _describe(self, host: str, hfis: Iterable[Hfi]) -> None:
-        """Let HFIs say of themselves what those of a booted host say."""
-        for index, hfi in enumerate(hfis):
-            values = {"%h": host, "%d": f"hfi1_{index}", "%n": hfi.name}
-            text = "".join(values.get(part, part) for part in re.split("(%[hdn])", self._descriptions))
-            hfi.description = text.encode()[:DESCRIPTION_BYTES].decode(errors="ignore")
-
-    # --- partitions ----------------------------------------------------------------------------------------
+    # --- partitions and traffic ---------------------------------------------------------------------------
 
     def set_pkeys(self, port: HfiPort, pkeys: Iterable[int]) -> None:
         """Set the partitions of a port; the management partition is always included.
@@ -269,18 +256,6 @@ class World:
         Raises:  OpavnicError: the fabric has no built-in subnet manager.
         """
         self.subnet_manager.set_pkeys(port, [*self.subnet_manager.pkeys_of(port), pkey])
-
-    def allow_management(self, port: HfiPort, allowed: bool) -> None:
-        """Say whether a fabric manager may run on a port, where no subnet manager has given it P_Keys yet.
-
-        Source: hfi1, `add_full_mgmt_pkey`: a port whose neighbour switch allows management begins as a full member.
-        Fabric managers look for each P_Key at the place that it has there.
-        """
-        first = (PKEY_DEFAULT, PKEY_LIMITED_MANAGEMENT, *([PKEY_FULL_MANAGEMENT] if allowed else []))
-        port.set_pkeys(first)
-        port.mgmt_allowed = allowed
-
-    # --- traffic -------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Make the carrier react to changed devices now."""
@@ -375,8 +350,7 @@ class World:
 
     def drivers_of(self, host: str) -> list[HostDriver]:
         """Return the drivers of a host's ports, in order."""
-        drivers = (self.drivers.get(port.name) for port in self.host(host).ports)
-        return [driver for driver in drivers if driver is not None]
+        return [self.drivers[port.name] for port in self.host(host).ports if port.name in self.drivers]
 
     def label_of(self, port: HfiPort) -> str:
         """Return the name of a port among the counters of agents: that of its host for the first, else HFI:PORT."""
@@ -425,11 +399,6 @@ class World:
         self._restart_handlers.append(handler)
         return partial(self._restart_handlers.remove, handler)
 
-    def speed_of(self, host: str) -> int:
-        """Return how fast the link of a host's VNICs is, in Mb/s, as it is cabled; 0 where it is not."""
-        link = self.host(host).port.link
-        return 0 if link is None else round(link.planned_bps / 1e6)
-
     def lose(self, host: str) -> None:
         """Take a host that is gone off the fabric for good: its driver is unloaded, its links go down."""
         self.faults.unhook(host)
@@ -477,7 +446,3 @@ class World:
         """Call `handler` when the driver of a host has been unloaded; the returned function unsubscribes it."""
         self._crash_handlers.append(handler)
         return partial(self._crash_handlers.remove, handler)
-
-    def agent_lids(self) -> Iterator[int]:
-        """Yield the LIDs of the ports that have a management agent."""
-        return (driver.port.lid for driver in self.drivers.values())

@@ -27,6 +27,7 @@ from opavnic.world.cleanups import Cleanups
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.host_driver import HostDriver
+from opavnic.world.power_on import allow_management
 from opavnic.world.remote_machines import RemoteMachines
 from opavnic.world.world import ManagedBy, World
 
@@ -132,7 +133,7 @@ def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
         managing = model.managing_hosts
         for name in model.hosts:
             for port in world.hosts[name].ports:
-                world.allow_management(port, name in managing)
+                allow_management(port, name in managing)
 
 
 def _partitions(model: LabModel, host: str, port: str) -> list[int]:
@@ -169,8 +170,11 @@ def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend])
 
 def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash: bool) -> None:
     """Give each port of a host its agent."""
-    backend.speed = world.speed_of(backend.name)
-    backend.ports = world.hosts[backend.name].ports
+    host = world.hosts[backend.name]
+    backend.speed = (
+        0 if host.port.link is None else round(host.port.link.planned_bps / 1e6)
+    )  # as it is cabled
+    backend.ports = host.ports
     if isinstance(backend, KernelHost):
         is_set_up = world.managed_by != "external"
         first = KernelDriver(backend, world.fabric, is_set_up=is_set_up)
@@ -199,7 +203,7 @@ def let_manage(world: World, model: LabModel, hosts: Iterable[str]) -> None:
         manages_it = name in managing
         for port in world.hosts[name].ports:
             if world.managed_by == "external":
-                world.allow_management(port, manages_it)
+                allow_management(port, manages_it)
             elif world.managed_by == "builtin":
                 world.set_pkeys(port, _partitions(model, name, port.name))
                 world.subnet_manager.set_management(port, manages_it)

@@ -181,7 +181,7 @@ async def mad_socket(world: World, path: Path | None) -> AsyncIterator[RunningPa
     port = world.em_port
     server = MadSocketServer(
         port.mad,
-        agents=lambda: list(world.agent_lids()),
+        agents=lambda: [driver.port.lid for driver in world.drivers.values()],
         whereabouts=lambda: (port.lid, port.sm_lid),
     )
     async with contextlib.AsyncExitStack() as ends:

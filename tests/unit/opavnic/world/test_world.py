@@ -48,7 +48,7 @@ def test_world_on_a_manual_clock_needs_no_event_loop() -> None:
     assert {port.state for port in world.fabric.hfi_ports()} == {PortState.ACTIVE}
     ports = [add_vnic_port(world, host) for host in world.hosts]
     assert all(map(announces, ports))
-    assert list(world.agent_lids()) == [port.port.lid for port in ports]
+    assert [driver.port.lid for driver in world.drivers.values()] == [port.port.lid for port in ports]
     assert world.clock is clock
 
 
