@@ -21,8 +21,7 @@ from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
-from hfi_sim.base.errors import HfiSimError, WireError
-from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
+from hfi_sim.base.errors import HfiSimError
 from hfi_sim.management.mad.agents import AgentRegistration, MadRequest
 from hfi_sim.management.mad.transactions import Done
 from hfi_sim.wire.mad.header import Mad, MadClass, Method
@@ -32,15 +31,10 @@ from vema.em.core.dialogue import Request
 from vema.em.core.reasons import why_not
 from vema.em.core.virtual_switches import Group
 from vema.em.desired.desired import EmConfig
-from vema.em.desired.election import (
-    ELECTION_CLASS,
-    ELECTION_OUI,
-    Beat,
-    Election,
-    Role,
-)
+from vema.em.desired.election import Beat, Election, Role
 from vema.em.desired.ports import Checked, PortFacts, Roster, contradictions, met_by
 from vema.em.desired.problems import Problem
+from vema.em.service.candidacy import Candidacy
 from vema.em.service.interfaces import EmSubnet, MadTransport
 from vema.em.service.preview import EmSnapshot, preview
 from vema.em.service.verify import Difference, verify
@@ -85,13 +79,11 @@ class EthernetService:
         self.transport = transport
         self.store = store
         self.core: EmCore | None = None
-        self.election: Election | None = None
         self.on_applied: Callable[[], None] = _nothing
         """Called when another configuration has been applied."""
         self.hosts_ready: Callable[[], Awaitable[None]] = _at_once
         """Waits until hosts can use what the agents have been told; for code that applies a configuration."""
         self._hear_traps = hear_traps
-        self._guid = guid
         self._clock = clock
         self._name = name
         self._runner = self._new_runner()
@@ -99,12 +91,9 @@ class EthernetService:
         """Traps and responses that have arrived and are not handled yet."""
         self._ports_changed = True
         self._registrations: list[AgentRegistration] = []
-        self._hears_beats = False
         self._unsubscribe: Callable[[], None] | None = None
         self._watchers: list[Callable[[], bool]] = []
-        self._beat_tid = 0
-        self._beat_lids: dict[int, int] = {}
-        """Where the heartbeats of other EMs came from last, by their GUIDs."""
+        self._candidacy = Candidacy(transport, topology, guid, self._heard)
         self._writer = StoreWriter(store)
         self._last_config = EmConfig()
         """The configuration that a restart without memory begins with: the starter still has the file."""
@@ -154,7 +143,7 @@ class EthernetService:
             self._registrations.append(
                 self.transport.register_agent(MadClass.EMA, EMA_OUI, [Method.TRAP], self.trap)
             )
-        self._elect(now, config)
+        self._candidacy.stand(now, config.election)
         self._unsubscribe = self.topology.subscribe(self._on_topology)
         self._runner.poll_soon()
 
@@ -166,7 +155,7 @@ class EthernetService:
         for registration in self._registrations:
             self.transport.unregister_agent(registration)
         self._registrations.clear()
-        self._hears_beats = False
+        self._candidacy.withdraw()
         if self._unsubscribe is not None:
             self._unsubscribe()
             self._unsubscribe = None
@@ -217,7 +206,7 @@ class EthernetService:
         election_changes = config.election != core.config.election
         core.set_config(self._runner.time(), config)
         if election_changes:
-            self._elect(self._runner.time(), config)
+            self._candidacy.stand(self._runner.time(), config.election)
         self._runner.poll_soon()
         self.on_applied()
 
@@ -239,6 +228,11 @@ class EthernetService:
     def role(self) -> Role:
         """Whether this EM is the master."""
         return Role.MASTER if self.election is None else self.election.role
+
+    @property
+    def election(self) -> Election | None:
+        """The election among the EMs of the fabric; None: this one is alone."""
+        return self._candidacy.election
 
     @property
     def converged(self) -> bool:
@@ -356,19 +350,8 @@ class EthernetService:
         """Handle a trap of an agent, where `hear_traps` is off. Args: request: as the transport received it."""
         self._arrived(lambda core, now: core.trap(now, request.mad, request.slid))
 
-    def _on_beat(self, request: MadRequest) -> None:
-        if self.election is None:
-            return
-        try:
-            beat = Beat.parse_mad(request.mad)
-        except WireError as error:
-            log.warning("heartbeat of LID %#x: %s", request.slid, error)
-            return
-        if request.pkey != PKEY_FULL_MANAGEMENT:
-            log.warning("heartbeat of LID %#x: it may not manage this fabric", request.slid)
-            return
-        self._beat_lids[beat.guid] = request.slid
-        self.election.heard(self._runner.time(), beat)
+    def _heard(self, election: Election, beat: Beat) -> None:
+        election.heard(self._runner.time(), beat)
         self._runner.poll_soon()
 
     def _arrived(self, what: Callable[[EmCore, float], None]) -> None:
@@ -392,7 +375,7 @@ class EthernetService:
             core.set_ports(now, self.topology.ports())
             core.set_group_lids(now, self.topology.group_lids())
         core.wake(now, TURN)
-        self._follow_election(now, core)
+        self._candidacy.follow(now, core, self._writer.write)
         requests = core.next_requests(TURN)
         self._writer.write(core.take_records())
         if core.active:
@@ -436,48 +419,3 @@ class EthernetService:
         except HfiSimError as error:
             log.warning("multicast groups: %s", error)
             self._writer.write([EventRecord("groups-refused", text=str(error))])
-
-    # --- election ------------------------------------------------------------------------------------------
-
-    def _elect(self, now: float, config: EmConfig) -> None:
-        section = config.election
-        if section is None:
-            self.election = None
-            return
-        self.election = Election(
-            guid=self._guid,
-            priority=section.priority,
-            heartbeat_s=section.heartbeat,
-            dead_after_s=section.dead_after,
-            now=now,
-        )
-        self.topology.join_election()
-        if not self._hears_beats:
-            self._hears_beats = True
-            self._registrations.append(
-                self.transport.register_agent(ELECTION_CLASS, ELECTION_OUI, [Method.SEND], self._on_beat)
-            )
-
-    def _follow_election(self, now: float, core: EmCore) -> None:
-        election = self.election
-        if election is None:
-            core.set_active(now, True)
-            return
-        lids = self.topology.election_lids(self._beat_lids.get(beat.guid, 0) for beat in election.peers())
-        if lids is None:
-            election.wait(now)
-            core.set_active(now, False)
-            return
-        before = core.active
-        election.wake(now)
-        if election.role is Role.LEAVING and core.in_flight == 0:
-            election.drained(now)
-        core.set_active(now, election.check(now), trust_memory=False)
-        if core.active != before:
-            kind = "master" if core.active else "standby"
-            log.info("EM %#x is %s", self._guid, kind)
-            self._writer.write([EventRecord(kind, text=f"EM {self._guid:#x}, priority {election.priority}")])
-        for beat in election.take_beats():
-            for lid in lids:
-                self._beat_tid += 1
-                self.transport.send(lid, beat.build_mad(self._beat_tid), sl=self.topology.sl)
