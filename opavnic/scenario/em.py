@@ -21,6 +21,7 @@ from opavnic.scenario.managers import (
     cut_short,
     em_options,
     has_agent,
+    not_up,
     why_absent,
 )
 from opavnic.scenario.vnic import ScenarioVnic
@@ -39,7 +40,6 @@ from vema.em.service.service import EthernetService
 from vema.em.store.database import EVENTS_KEPT
 
 DEFAULT_PKEY: Final = 0x8001
-_ABSENT_SHOWN: Final = 4
 
 Members = Iterable["str | ScenarioHost"]
 Wait = bool | Members
@@ -421,7 +421,8 @@ class ScenarioEm:
                 for vnic in awaited:
                     await self._scenario.vnic_up(vnic)
         except TimeoutError:
-            raise ScenarioError(self._absent(awaited, timeout_s)) from None
+            why = [f"{vnic.name}: {text}" for vnic in awaited if (text := self.why_absent(vnic))]
+            raise ScenarioError(not_up(self.service, awaited, why, timeout_s)) from None
 
     def _has_come(self, awaited: Iterable[ScenarioVnic], wholly: bool) -> bool:
         """Return whether members are configured. Args: wholly: and the manager waits for no other member."""
@@ -437,20 +438,6 @@ class ScenarioEm:
                 vnic.link = self._scenario.links.get(key)
 
     # --- members that are absent ---------------------------------------------------------------------------
-
-    def _absent(self, awaited: Iterable[ScenarioVnic], timeout_s: float) -> str:
-        """Return which members have not come up, and why."""
-        why = [f"{vnic.name}: {text}" for vnic in awaited if (text := self.why_absent(vnic))]
-        if not why and self.service.converged:
-            down = [vnic.name for vnic in awaited if not self._scenario.is_up(vnic)]
-            why = [f"{name}: configured, but its device is not up" for name in down]
-        if not why:
-            return f"the Ethernet Manager has not converged within {timeout_s:g} s"
-        more = [f"and {len(why) - _ABSENT_SHOWN} more"] if len(why) > _ABSENT_SHOWN else []
-        return (
-            f"not up within {timeout_s:g} s: {'; '.join([*why[:_ABSENT_SHOWN], *more])} "
-            "(wait=False does not wait, wait=[hosts] waits only for these)"
-        )
 
     def why_absent(self, vnic: ScenarioVnic) -> str:
         """Return why the manager has not configured a member's VNIC on its virtual switch; empty if it has."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any, Final
 
 from hfi_sim.base.types import CapabilityMask3, PortState
@@ -21,6 +21,7 @@ DEAD_AFTER_S: Final = 1.0
 """Silence of the master after which a standby takes over."""
 BEST: Final = 15
 """The priority of the first manager."""
+_ABSENT_SHOWN: Final = 4
 
 
 class Manager:
@@ -109,6 +110,22 @@ def why_absent(core: EmCore, vnic: ScenarioVnic, vesw_id: int) -> str:
     if not any(vport.vesw_id == vesw_id and vport.done for vport in port.vports.values()):
         return "its management agent does not answer" if port.failures else "it is not configured"
     return ""
+
+
+def not_up(
+    service: EthernetService, awaited: Iterable[ScenarioVnic], why: list[str], timeout_s: float
+) -> str:
+    """Return which members have not come up, and why. Args:  why: of those that the manager has not configured."""
+    if not why and service.converged:
+        down = [vnic.name for vnic in awaited if not vnic.host.scenario.is_up(vnic)]
+        why = [f"{name}: configured, but its device is not up" for name in down]
+    if not why:
+        return f"the Ethernet Manager has not converged within {timeout_s:g} s"
+    more = [f"and {len(why) - _ABSENT_SHOWN} more"] if len(why) > _ABSENT_SHOWN else []
+    return (
+        f"not up within {timeout_s:g} s: {'; '.join([*why[:_ABSENT_SHOWN], *more])} "
+        "(wait=False does not wait, wait=[hosts] waits only for these)"
+    )
 
 
 def has_agent(port: HfiPort) -> bool:
