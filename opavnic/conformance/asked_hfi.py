@@ -22,7 +22,7 @@ from hfi_sim.base.types import (
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.mad.stack import QP_GSI, QP_SMI
+from hfi_sim.management.mad.sending import QP_GSI, QP_SMI
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.fm_packet import build_fm_packet

@@ -7,8 +7,13 @@ from dataclasses import dataclass, replace
 
 from hfi_sim.base.errors import FabricError
 from hfi_sim.wire.mad.header import (
+    BASE_VERSION_IB,
     DATA_OFFSET_VENDOR,
+    MAD_SIZE_IB,
+    SMP_CLASSES,
     MadHeader,
+    MadStatus,
+    Method,
     is_vendor_class,
     mad_size,
     oui_of,
@@ -100,3 +105,17 @@ class AgentTable:
         if agent is None or agent.class_version not in (None, header.class_version):
             return None
         return agent
+
+
+def unsupported(request: MadRequest) -> bytes | None:
+    """Return the answer to a Get or Set that has no agent: status 0x000c, the header alone in base version 0x80.
+
+    Source: generate_unmatched_resp of Linux, and hfi1. Of queue pair 0 hfi1 answers all Gets and Sets itself.
+    """
+    header = request.header
+    if header.method not in (Method.GET, Method.SET) or header.mgmt_class in SMP_CLASSES:
+        return None
+    answer = replace(header, method=Method.GET_RESP, status=MadStatus.UNSUPPORTED).build()
+    if header.base_version == BASE_VERSION_IB:
+        answer += request.mad[MadHeader.SIZE : MAD_SIZE_IB]
+    return answer

@@ -5,17 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
 from hfi_sim.base.precise_loop import loop_future
-from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT
+from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
-from hfi_sim.management.mad.transactions import Done, Outgoing, TransactionTable
+from hfi_sim.management.mad.agents import (
+    AgentHandler,
+    AgentRegistration,
+    AgentTable,
+    MadRequest,
+    unsupported,
+)
+from hfi_sim.management.mad.sending import QP_GSI, QP_SMI, MadSender, Where
+from hfi_sim.management.mad.transactions import Done, TransactionTable
 from hfi_sim.management.mad.transfers import (
     Arrivals,
     Departures,
@@ -27,16 +34,13 @@ from hfi_sim.management.mad.transfers import (
 )
 from hfi_sim.nodes.end_port import SERVICE_LEVELS
 from hfi_sim.wire.lrh16b import L4, dlid_of, is_9b, pkey_of, sc_of, slid_of
-from hfi_sim.wire.mad.fm_packet import build_answer_packet, parse_mad_packet
+from hfi_sim.wire.mad.fm_packet import parse_mad_packet
 from hfi_sim.wire.mad.header import (
-    BASE_VERSION_IB,
-    MAD_SIZE_IB,
     RESPONSE_BIT,
     SMP_CLASSES,
     Mad,
     MadClass,
     MadHeader,
-    MadStatus,
     Method,
 )
 from hfi_sim.wire.mad.rmpp import (
@@ -53,23 +57,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hfi_sim.management.mad")
 
-QP_SMI: Final = 0
-QP_GSI: Final = 1
 BASE_VERSIONS: Final = (1, 0x80)
 RestHandler = Callable[[MadRequest], Drop | None]
 """Takes a MAD that the stack has no use for; returns why it is dropped, or None."""
 _TURN: Final = 32
 """Retries, segments and timeouts after which the rest waits for the next iteration of the loop."""
-
-
-class _Where(NamedTuple):
-    """What a MAD needs to leave."""
-
-    dlid: int
-    sl: int
-    dest_qp: int
-    pkey: int | None
-    is_9b: bool = False
 
 
 class MadStack:
@@ -81,7 +73,7 @@ class MadStack:
         self._agents = AgentTable()
         self._transactions = TransactionTable()
         self._arrivals = Arrivals()
-        self._departures: Departures[_Where] = Departures()
+        self._departures: Departures[Where] = Departures()
         self._runner = CoreRunner(
             clock,
             name=f"{port.name} MAD stack",
@@ -96,13 +88,15 @@ class MadStack:
         self._take_gsi: Callable[[bytes], Drop | None] | None = None
         self._gives_pma = False
         self._gives_smps = False
-        self._peers_of_9b: set[int] = set()
-        """LIDs, of 16 bits, whose last MAD to queue pair 1 came as a 9B packet: what goes to them does likewise."""
-        self.sent = 0
-        """MADs sent, retries included."""
         self.counters = PacketCounters()
         """MADs received, delivered to an agent or a waiting request, dropped."""
+        self._sender = MadSender(port, clock, self.counters, self._receive)
         port.register_l4(L4.FM, self._receive)
+
+    @property
+    def sent(self) -> int:
+        """MADs sent, retries included."""
+        return self._sender.sent
 
     def shutdown(self) -> None:
         """End: requests that wait hear nothing more, no timer is left, and nothing is sent or taken again."""
@@ -189,7 +183,7 @@ class MadStack:
         Args:  mad: at most 2048 bytes; sl: service level, 0-31, of which the port has the service channel;
                pkey: the port's management P_Key unless given.
         """
-        return self._transmit(self._packet(_Where(dlid, sl, dest_qp, pkey), mad))
+        return self._sender.transmit(self._sender.packet(Where(dlid, sl, dest_qp, pkey), mad))
 
     def submit(
         self,
@@ -222,15 +216,15 @@ class MadStack:
         now = self._runner.time()
         if goes_in_segments(message):
             self._transactions.begin(now, key, None, timeout_s, retries, done)
-            if not self._departures.begin(now, dlid, message, _Where(dlid, sl, dest_qp, pkey)):
+            if not self._departures.begin(now, dlid, message, Where(dlid, sl, dest_qp, pkey)):
                 self._transactions.forget(key)
                 raise FabricError(
                     f"{self._port.name}: {len(self._departures)} long messages leave it already"
                 )
         else:
-            packet = self._packet(_Where(dlid, sl, dest_qp, pkey), message)
+            packet = self._sender.packet(Where(dlid, sl, dest_qp, pkey), message)
             self._transactions.begin(now, key, packet, timeout_s, retries, done)
-            self._transmit(packet)
+            self._sender.transmit(packet)
         self._runner.poll()
         return tid
 
@@ -273,35 +267,10 @@ class MadStack:
         self._next_tid += 1
         return tid
 
-    def _packet(self, where: _Where, mad: bytes) -> Outgoing:
-        port = self._port
-        slid = port.lid
-        dlid, sl, dest_qp, asked_pkey, is_9b = where
-        is_9b = is_9b or (dest_qp == QP_GSI and dlid in self._peers_of_9b)
-        pkey = port.pkeys.management if asked_pkey is None else asked_pkey
-        sc = SC_MANAGEMENT if dest_qp == QP_SMI else port.settings.sc_of(sl)
-        if sc is None:
-            return Outgoing(b"", slid, dlid, pkey)
-        packet = build_answer_packet(slid, dlid, sc, sl, pkey, dest_qp, mad, port.icrc, is_9b=is_9b)
-        return Outgoing(packet, slid, dlid, pkey)
-
-    def _transmit(self, packet: Outgoing) -> Drop | None:
-        if not packet.packet:
-            self.counters.in_packets += 1
-            self.counters.drop(Drop.MAD_SL)
-            return Drop.MAD_SL
-        self.sent += 1
-        port = self._port
-        if port.has_lid(packet.dlid) and port.pkeys.may_send(packet.pkey):
-            # a port asks itself within the host, as in hfi1: without a link, in any state, a LID of 0 included
-            self._clock.call_soon(self._receive, port, packet.packet, None)
-            return None
-        return port.send_built(*packet)
-
     def _respond(self, request: MadRequest, response: bytes) -> None:
         """Answer a request, in its partition; in segments where the response is a message of RMPP."""
         pkey = self._port.pkeys.answering(request.pkey)
-        where = _Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
+        where = Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
         if self._is_lone(request, response):
             self._departures.begin_lone(self._runner.time(), request.slid, response, where)
             self._runner.poll()
@@ -311,7 +280,7 @@ class MadStack:
                 self._runner.poll()
                 return
             response = busy_answer(response)
-        self._transmit(self._packet(where, response))
+        self._sender.transmit(self._sender.packet(where, response))
 
     def _next_deadline(self) -> float | None:
         parts = (self._transactions, self._arrivals, self._departures)
@@ -327,11 +296,11 @@ class MadStack:
         leaving = self._departures.next_segment()
         if leaving is not None:
             segment, where = leaving
-            self._transmit(self._packet(where, segment))
+            self._sender.transmit(self._sender.packet(where, segment))
             return True
         packet = self._transactions.next_resend()
         if packet is not None:
-            self._transmit(packet)
+            self._sender.transmit(packet)
             return True
         done = self._transactions.next_given_up()
         if done is not None:
@@ -363,7 +332,7 @@ class MadStack:
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
         if fm.dest_qp == QP_GSI:
-            (self._peers_of_9b.add if is_9b(packet) else self._peers_of_9b.discard)(slid_of(packet))
+            self._sender.answers_like(packet)
         is_given = self._gives_pma or header.mgmt_class != MadClass.PERFORMANCE
         if fm.dest_qp == QP_SMI:
             is_given = self._gives_smps
@@ -412,34 +381,18 @@ class MadStack:
         if agent is None:
             drop = Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
             if drop is Drop.MAD_NO_AGENT:
-                self._say_unsupported(request)
+                self._answer_unsupported(request)
             return drop
         response = agent.handler(request if is_message else request.whole())
         if response is not None:
             self._respond(request, response)
         return None
 
-    def _say_unsupported(self, request: MadRequest) -> None:
-        """Answer a Get or Set that has no agent: status 0x000c, the header alone in base version 0x80.
-
-        Source: generate_unmatched_resp of Linux, and hfi1, which answers with the limited P_Key. Of queue pair 0 hfi1
-        answers all Gets and Sets itself.
-        """
-        header = request.header
-        if header.method not in (Method.GET, Method.SET) or header.mgmt_class in SMP_CLASSES:
-            return
-        pkeys = self._port.pkeys
-        limited = PKEY_LIMITED_MANAGEMENT
-        answer = replace(header, method=Method.GET_RESP, status=MadStatus.UNSUPPORTED).build()
-        if header.base_version == BASE_VERSION_IB:
-            answer += request.mad[MadHeader.SIZE : MAD_SIZE_IB]
-        pkey = limited if pkeys.may_send(limited) else pkeys.management
-        self._send_to(request, answer, pkey)
-
-    def _send_to(self, request: MadRequest, answer: bytes, pkey: int) -> None:
-        """Send something to the sender of a request, in the form in which that came."""
-        where = _Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
-        self._transmit(self._packet(where, answer))
+    def _answer_unsupported(self, request: MadRequest) -> None:
+        if (answer := unsupported(request)) is not None:
+            pkeys = self._port.pkeys  # hfi1 answers with the limited P_Key
+            limited = pkeys.may_send(PKEY_LIMITED_MANAGEMENT)
+            self._sender.answer(request, answer, PKEY_LIMITED_MANAGEMENT if limited else pkeys.management)
 
     def _receive_rmpp(self, request: MadRequest) -> Drop | None:
         """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
@@ -452,12 +405,12 @@ class MadStack:
             return self._give_away(request)
         if rmpp.fault is not None:
             self._departures.end(key.reversed)
-            self._send_back(request, refusal(mad, RmppType.ABORT, rmpp.fault))
+            self._sender.answer(request, refusal(mad, RmppType.ABORT, rmpp.fault))
             return Drop.MAD_UNMATCHED
         if rmpp.type != RmppType.DATA:
             if sends:
                 if self._departures.handle(now, key.reversed, rmpp):
-                    self._send_back(request, acknowledged_again(mad))
+                    self._sender.answer(request, acknowledged_again(mad))
                 self._runner.poll()
                 return None
             if key in self._arrivals and rmpp.type != RmppType.ACK:
@@ -466,7 +419,7 @@ class MadStack:
             return self._give_away(request)
         arrival = self._arrivals.receive(now, key, mad)
         if arrival.answer is not None:
-            self._send_back(request, arrival.answer)
+            self._sender.answer(request, arrival.answer)
         self._transactions.extend(now, key[:3])
         self._runner.poll()
         if arrival.message is None:
@@ -475,9 +428,6 @@ class MadStack:
         if not is_segmentable(mad) and len(message) < len(mad):
             message = mad  # such an agent reads its receive buffer to the end
         return self.take(replace(request, mad=message, header=MadHeader.parse(message)), is_message=True)
-
-    def _send_back(self, request: MadRequest, answer: bytes) -> None:
-        self._send_to(request, answer, self._port.pkeys.answering(request.pkey))
 
     def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:
         """Return whether a message is for this stack: the response to a request, or a request to an agent."""

@@ -16,7 +16,8 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, SC_MANAGEMENT
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.mad.stack import QP_SMI, MadStack
+from hfi_sim.management.mad.sending import QP_SMI
+from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0

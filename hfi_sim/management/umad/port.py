@@ -18,7 +18,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.types import LID_PERMISSIVE
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.mad.stack import QP_SMI
+from hfi_sim.management.mad.sending import QP_SMI
 from hfi_sim.management.mad.transfers import ACK_S, MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.management.umad.abi import UmadError, UmadHeader
 from hfi_sim.management.umad.agents import AgentRegistry, IsTaken, ProgramAgent
