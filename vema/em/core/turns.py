@@ -116,8 +116,8 @@ class Turns:
         self._number = 0
 
     def mark(self, port: Port, vport: Vport) -> None:
-        """Queue a vport, if its port is ready."""
-        if port.ready and port.life is SERVED:
+        """Queue a vport, if its port is served."""
+        if port.life is SERVED:
             self.queue.mark(port.facts.guid, vport.num)
 
     def mark_port(self, port: Port) -> None:

@@ -15,7 +15,7 @@ from vema.attributes.mac_entries import MacEntry
 from vema.attributes.traps import Trap
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import VnicUnavailableError
-from vema.base.types import TrapOpcode, VportNum
+from vema.base.types import EthLinkStatus, TrapOpcode, VportNum
 from vema.em.core.messages import build_request
 
 
@@ -108,4 +108,27 @@ class AgentBench:
         """Create a vport as an EM does."""
         status, _ = self.ask(2, 0x11, VeswPortInfo(vesw_id=5).build(), attr_mod=vport_num)
         assert status == 0
+        return self.vnics[vport_num]
+
+
+class LinkedVnic(FakeVnic):
+    """A VNIC with a netdev, so that there is a vport for the EM."""
+
+    def apply(self, info: VeswPortInfo) -> None:
+        self.port_info = replace(
+            info,
+            eth_link_status=EthLinkStatus.UP,
+            mac_tbl_digest=self.mac_table_digest,
+            uc_macs_gen_count=self.ucast_macs()[1],
+            mc_macs_gen_count=self.mcast_macs()[1],
+        )
+
+    def update_mac_table(self, offset: int, entries: Sequence[MacEntry | None], digest: int) -> None:
+        super().update_mac_table(offset, entries, digest)
+        self.apply(self.port_info)
+
+
+class LinkedBench(AgentBench):
+    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> FakeVnic:
+        self.vnics[vport_num] = LinkedVnic(vport_num, report)
         return self.vnics[vport_num]

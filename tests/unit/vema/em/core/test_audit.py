@@ -195,13 +195,18 @@ async def test_agent_that_is_silent_or_refuses_does_not_hold_the_others_up() -> 
 # --- answers that make no sense ------------------------------------------------------------------------------
 
 
-@given(st.binary(max_size=2100), st.booleans())
-def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes, dressed: bool) -> None:
+def audited() -> tuple[Port, Vport, dict[int, ManagedVesw]]:
+    """Return a port with one vport whose MAC table is empty, and its virtual switch."""
     facts = PortFacts(1, 2, "h1:1", "h1", "h1", 1)
     port, plan = Port(facts, ready=True), VeswPlan(1, config().vesws[0], True, (facts,), (), 0xF00002)
     vport = Vport(1, 1, 2, digest=digest_of(()), done=True)
     port.add(vport)
-    vesws = {2: ManagedVesw(plan, VeswTable())}
+    return port, vport, {2: ManagedVesw(plan, VeswTable())}
+
+
+@given(st.binary(max_size=2100), st.booleans())
+def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes, dressed: bool) -> None:
+    port, vport, vesws = audited()
     audit = Audit(1.0, now=0.0)
     assert audit.wake(1.0, {1: port}, vesws) == vport.key
     request = audit.request(port, vport)
@@ -214,3 +219,24 @@ def test_any_answer_is_a_section_or_an_error_and_the_audit_goes_on(answer: bytes
     assert not vport.damaged
     assert audit.wake(2.0, {1: port}, vesws) == vport.key
     assert audit.request(port, vport) is not None
+
+
+def test_section_that_is_awaited_holds_the_audit_and_one_that_was_lost_does_not() -> None:
+    port, vport, vesws = audited()
+    audit = Audit(1.0, now=0.0)
+    assert audit.wake(1.0, {1: port}, vesws) == vport.key
+    assert audit.request(port, vport) is not None
+    vport.busy = True
+    assert audit.wake(2.0, {1: port}, vesws) is None
+    vport.busy = False  # it was given up
+    assert audit.wake(3.0, {1: port}, vesws) == vport.key
+    assert audit.request(port, vport) is not None
+
+
+def test_audit_goes_on_when_the_vport_whose_section_is_awaited_has_gone() -> None:
+    port, vport, vesws = audited()
+    audit = Audit(1.0, now=0.0)
+    assert audit.wake(1.0, {1: port}, vesws) == vport.key
+    assert audit.request(port, vport) is not None
+    port.remove(vport.num)
+    assert audit.wake(2.0, {1: port}, vesws) is None

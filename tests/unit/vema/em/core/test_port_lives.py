@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hfi_sim.wire.mad.header import Mad, Method
-from unit.vema.agent.fake_vnic import AgentBench
+from unit.vema.agent.fake_vnic import AgentBench, LinkedBench
 from vema.attributes.traps import TrapOpcode, build_trap
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MadStatus, VportNum
@@ -154,3 +154,51 @@ def test_port_that_returns_in_the_middle_of_a_scan_is_scanned_from_the_first_num
     core.set_ports(0.0, [])
     core.set_ports(0.0, [PORT])
     assert (port.scan, port.patience, port.absent) == (1, 3, 0)
+
+
+def test_manager_that_is_not_active_sends_nothing_until_it_is() -> None:
+    core = EmCore(parse_config({"vesws": []}), Memory(), now=0.0)
+    core.set_ports(0.0, [PORT])
+    core.wake(60.0, 100)
+    assert not core.active
+    assert core.next_requests(64) == []
+    core.set_active(60.0, True)
+    assert asked(core).guid == 1
+
+
+def served_core(bench: AgentBench) -> EmCore:
+    """Return a core that has configured one vport, and polls it after that when it hears of it."""
+    vesw = {"id": 2, "name": "blue", "members": ["h1"], "pkey": 0x8002}
+    core = EmCore(parse_config({"vesws": [vesw], "polling": {"interval": 0}}), Memory(), now=0.0)
+    core.set_active(0.0, True)
+    core.set_ports(0.0, [replace(PORT, pkeys=frozenset({0x8002}))])
+    serve(core, bench, 0.0)
+    assert "vport-configured" in events(core)
+    assert core.next_requests(64) == []
+    return core
+
+
+def test_trap_of_a_link_that_changed_lets_its_vport_be_read() -> None:
+    core = served_core(AgentBench())
+    core.trap(
+        1.0,
+        build_trap(1, VeswPortInfo(vesw_id=2), VportNum(1), 1, TrapOpcode.ETH_LINK_STATUS_CHANGED),
+        PORT.lid,
+    )
+    assert asked(core).step is Step.READ
+
+
+def test_mac_table_that_another_manager_wrote_is_reported_and_written_again() -> None:
+    bench = LinkedBench()
+    core = served_core(bench)
+    vnic = bench.vnics[1]
+    table = dict(vnic.table)
+    vnic.update_mac_table(0, [None] * 16, 0xBAD)
+    core.trap(
+        1.0,
+        build_trap(1, VeswPortInfo(vesw_id=2), VportNum(1), 1, TrapOpcode.ETH_LINK_STATUS_CHANGED),
+        PORT.lid,
+    )
+    assert set(serve(core, bench, 1.0)) == {Step.TABLE}
+    assert vnic.table == table
+    assert "table-differs" in events(core)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -13,14 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.mad.header import Mad, Method
-from unit.vema.agent.fake_vnic import AgentBench, FakeVnic
-from vema.agent.vnic import VnicReport
+from unit.vema.agent.fake_vnic import LinkedBench
 from vema.attributes.iface_macs import IfaceMacs
-from vema.attributes.mac_entries import MacEntry
 from vema.attributes.traps import TrapLimiter
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.errors import AgentError
-from vema.base.types import EthLinkStatus, VportNum
+from vema.base.types import EthLinkStatus
 from vema.em.core.core import EmCore
 from vema.em.core.dialogue import DIGESTS_LOST, LIST_RESTARTS, Effect, Request, request_for, take_vport_answer
 from vema.em.core.messages import build_request
@@ -38,29 +35,6 @@ MEMBERS = st.lists(st.sets(st.sampled_from(HOSTS), min_size=1), max_size=len(VES
 
 def facts(host: int) -> PortFacts:
     return PortFacts(host, 16 + host, f"h{host}:1", f"h{host}", f"h{host}", 1)
-
-
-class LinkedVnic(FakeVnic):
-    """A VNIC with a netdev, so that there is a vport for the EM."""
-
-    def apply(self, info: VeswPortInfo) -> None:
-        self.port_info = replace(
-            info,
-            eth_link_status=EthLinkStatus.UP,
-            mac_tbl_digest=self.mac_table_digest,
-            uc_macs_gen_count=self.ucast_macs()[1],
-            mc_macs_gen_count=self.mcast_macs()[1],
-        )
-
-    def update_mac_table(self, offset: int, entries: Sequence[MacEntry | None], digest: int) -> None:
-        super().update_mac_table(offset, entries, digest)
-        self.apply(self.port_info)
-
-
-class LinkedBench(AgentBench):
-    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> FakeVnic:
-        self.vnics[vport_num] = LinkedVnic(vport_num, report)
-        return self.vnics[vport_num]
 
 
 class Manager(RuleBasedStateMachine):
@@ -247,3 +221,11 @@ def test_digest_lost_three_times_in_a_row_is_an_error_and_now_and_then_is_none()
             assert other_digest_after_a_write() & Effect.TABLE
         with pytest.raises(AgentError, match="times after another was written"):
             other_digest_after_a_write()
+
+
+def test_vport_gets_the_lowest_number_that_no_other_has_or_will_have() -> None:
+    port = Port(facts(1))
+    port.add(Vport(1, 1, 2))
+    changed = port.allot({2: 0, 3: 0, 4: 2})
+    assert [(vport.num, vport.vesw_id) for vport in changed] == [(3, 3), (2, 4)]
+    assert {num: vport.vesw_id for num, vport in port.vports.items()} == {1: 2, 3: 3, 2: 4}

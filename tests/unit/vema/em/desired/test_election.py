@@ -154,3 +154,18 @@ def test_beat_goes_through_a_mad() -> None:
     assert Beat.parse_mad(mad) == beat
     with pytest.raises(WireError):
         Beat.parse_mad(mad[:50])
+
+
+def test_heartbeat_is_a_mad_that_other_versions_can_read() -> None:
+    mad = Beat(BeatState.ASKING, 7, 0x11, 0x22).build_mad(0x33)
+    assert (mad[1], mad[8:16], mad[16:18]) == (0x4E, (0x33).to_bytes(8, "big"), b"\0\1")
+    assert mad[37:60] == bytes.fromhex("024f56 04 07 0000 0000000000000011 0000000000000022")
+    assert BeatState(4) is BeatState.ASKING
+
+
+def test_master_and_standby_that_was_outranked_sleep_until_their_next_heartbeat() -> None:
+    alone = Election(guid=1, priority=1, heartbeat_s=HEARTBEAT_S, dead_after_s=DEAD_S, now=0.0)
+    for step in range(1, 60):
+        alone.wake(step / 10)
+    assert alone.role is Role.MASTER
+    assert alone.next_wake() > 5.9
