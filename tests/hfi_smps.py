@@ -3,7 +3,8 @@
 `python hfi_smps.py activate`: brings both ports of the link to ACTIVE, as a subnet manager does. `flood N`: sends N
 SMPs to the neighbour, 16 at once, and says how many are answered. `bounce`: lets the own port poll again, which takes
 the link down. `pma LID N`: sends N requests of performance management to a LID. `out LID N FILE`: has N of those out at
-once, makes the file, and says how many have ended, and how many of them are answered.
+once, makes the file, and says how many have ended, and how many of them are answered. `vnic LID`: makes a VNIC there,
+as an Ethernet Manager does, of a virtual switch of the LIDs 1 and 2.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.base.types import LID_PERMISSIVE
+from hfi_sim.base.types import LID_PERMISSIVE, MacAddr
 from hfi_sim.management.umad.abi import HEADER_SIZE, ID, REGISTER_AGENT2, Registration, UmadHeader
-from hfi_sim.wire.mad.header import MadHeader
+from hfi_sim.wire.mad.header import MadClass, MadHeader, Method
 from hfi_sim.wire.mad.smp_header import DirectedHeader
 from hfi_sim.wire.sma.port_info import PortInfo
+from vema.attributes.attr_id import AttrId
+from vema.attributes.vesw_port_info import VeswPortInfo
+from vema.base.types import EMA_OUI, ConfigState
+from vema.em.core.messages import build_request
 
 GET, SET, RESPONSE = 1, 2, 0x81
 NODE_INFO, PORT_INFO, BUFFER_CONTROL = 0x11, 0x15, 0x8A
@@ -43,12 +48,14 @@ PORT: Final = Path("/sys/class/infiniband/hfi1_0/ports/1")
 
 
 class Umad:
-    """An open umad0 with an agent: for SMPs, or for requests of performance management to a LID."""
+    """An open umad0 with an agent: for SMPs, or for requests of another class to a LID."""
 
-    def __init__(self, lid: int = LID_PERMISSIVE, retries: int = 15) -> None:
+    def __init__(self, lid: int = LID_PERMISSIVE, retries: int = 15, mgmt_class: int = PMA) -> None:
         self._fd = os.open("/dev/infiniband/umad0", os.O_RDWR)
         is_smp = lid == LID_PERMISSIVE
-        asked = Registration(int(not is_smp), DIRECTED if is_smp else PMA, 0x80, frozenset(), None, 0, False)
+        mgmt_class = DIRECTED if is_smp else mgmt_class
+        oui = EMA_OUI if mgmt_class == MadClass.EMA else None
+        asked = Registration(int(not is_smp), mgmt_class, 0x80, frozenset(), oui, 0, False)
         argument = bytearray(asked.build())
         fcntl.ioctl(self._fd, REGISTER_AGENT2, argument, True)
         keys = [int((PORT / "pkeys" / str(index)).read_text(), 16) for index in range(16)]
@@ -149,6 +156,24 @@ def out(umad: Umad, count: int, file: Path) -> None:
     print(f"{len(ended)} ended, {ended.count(0)} answered")
 
 
+def make_vnic(lid: int) -> None:
+    """Make a VNIC at a LID, whose address says the LID, as hfi1 reads it; what is for all is for the other LID."""
+    info = VeswPortInfo(
+        vesw_id=2,
+        pkey=FULL_MANAGEMENT,
+        eth_mtu=1500,
+        vesw_port_num=lid,
+        u_mcast_dlid=3 - lid,
+        base_mac=MacAddr(b"\2\0\0" + lid.to_bytes(3, "little")),
+        config_state=ConfigState.FORWARDING,
+    )
+    umad = Umad(lid, mgmt_class=MadClass.EMA)
+    umad.send(build_request(Method.SET, AttrId.VESW_PORT_INFO, info.build(), attr_mod=1, tid=1).build())
+    answer = umad.receive()
+    if answer is None or answer[0] or MadHeader.parse(answer[1][: MadHeader.SIZE]).status:
+        sys.exit(f"no VNIC at LID {lid}: {answer and answer[1][:32].hex()}")
+
+
 def bounce(umad: Umad) -> None:
     """Let the own port poll; the SMA does that after its response."""
     info = PortInfo.parse(umad.ask(0, GET, PORT_INFO, ONE_PORT)[: PortInfo.SIZE])
@@ -163,6 +188,8 @@ if __name__ == "__main__":
     elif sys.argv[1] == "pma":
         gsi = Umad(int(sys.argv[2]))
         print(f"{flood(gsi, int(sys.argv[3]), gsi.class_port_info)}/{sys.argv[3]}")
+    elif sys.argv[1] == "vnic":
+        make_vnic(int(sys.argv[2]))
     elif sys.argv[1] == "out":
         out(Umad(int(sys.argv[2]), retries=4), int(sys.argv[3]), Path(sys.argv[4]))
     else:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 import select
+import socket
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,9 @@ from hfi_sim.wire.mad.header import Method
 from hfi_sim.wire.packet import build_packet
 from opavnic.conformance.asked_hfi import LID, SWITCH_LID
 from opavnic.conformance.hfi1_kernel import Hfi1, activate, hfi1
+from opavnic.kernel.cache import find_kernel
 from opavnic.kernel.drivers import HFI1
+from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.wire import WireKind, build_frame
 from permission import require_kernel
 from vema.attributes.attr_id import AttrId
@@ -41,15 +45,20 @@ INFO = VeswPortInfo(
     config_state=ConfigState.FORWARDING,
 )
 FRAME = b"\xff" * 6 + bytes.fromhex("020000000002") + b"\x08\x06" + bytes(46)
-AWAIT_RX = """import pathlib, sys, time
-path, end = pathlib.Path("/sys/class/net/veth0/statistics/rx_packets"), time.monotonic() + 10
-while path.read_text().strip() != "3" and time.monotonic() < end: time.sleep(0.01)
+AWAIT = """import pathlib, sys, time
+path, end = pathlib.Path("/sys/class/net/veth0") / sys.argv[1], time.monotonic() + 30
+while path.read_text().strip() != sys.argv[2] and time.monotonic() < end: time.sleep(0.01)
 print(path.read_text(), end="")
 """
+SMPS = Path(__file__).parents[3] / "hfi_smps.py"
 
 
 def _said(hfi: Hfi1, *command: str) -> str:
-    done = hfi.process.run(command, timeout_s=30.0, take=lambda _frame: None)
+    return _said_in(hfi.process, *command)
+
+
+def _said_in(process: KernelProcess, *command: str) -> str:
+    done = process.run(command, timeout_s=60.0, take=lambda _frame: None)
     assert done.returncode == 0, (done.stdout + done.stderr).decode()
     return done.stdout.decode()
 
@@ -121,18 +130,55 @@ def test_the_first_frame_that_a_vnic_receives_ends_the_kernel(hfi: Hfi1) -> None
         assert re.search(r"dev_gro_receive|napi", said)
 
 
-@pytest.mark.skipif(
+needs_mended = pytest.mark.skipif(
     "OPAVNIC_MENDED" not in os.environ,
     reason="needs a kernel of a mended tree: docs/reference/linux-faults.md",
 )
+
+
+def _await(process: KernelProcess, file: str, value: str) -> None:
+    """Wait until a file of a VNIC says something."""
+    assert _said_in(process, sys.executable, "-ISc", AWAIT, file, value) == f"{value}\n"
+
+
+@needs_mended
 def test_a_vnic_of_a_mended_tree_is_made_without_ipoib_and_receives() -> None:
     with hfi1(os.environ["OPAVNIC_MENDED"], "k1") as hfi:
         activate(hfi)
         _said(hfi, "rmmod", "ib_ipoib")
         assert _make_vnic(hfi) is not None
-        _said(hfi, "ip", "link", "set", "veth0", "up")
-        _send_frames(hfi)
-        assert _said(hfi, sys.executable, "-ISc", AWAIT_RX) == "3\n"
-        for state in ("down", "up"):
-            _said(hfi, "ip", "link", "set", "veth0", state)
+        for count in ("3", "6"):
+            _said(hfi, "ip", "link", "set", "veth0", "up")
+            _await(hfi.process, "operstate", "up")
+            _send_frames(hfi)
+            _await(hfi.process, "statistics/rx_packets", count)
+            _said(hfi, "ip", "link", "set", "veth0", "down")
         assert hfi.process.ended_with == "it runs"
+
+
+@needs_mended
+def test_vnics_of_two_hfi1_of_a_mended_tree_reach_each_other() -> None:
+    kernel = find_kernel(os.environ["OPAVNIC_MENDED"], HFI1)
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    k1, k2 = (
+        KernelProcess(kernel, f"k{number}", driver=HFI1, cable=end, guids=[0x0011750101000000 + number])
+        for number, end in enumerate(ends, start=1)
+    )
+    program = [sys.executable, str(SMPS)]
+    port = "/sys/class/infiniband/hfi1_0/ports/1/state"
+    with k1, k2:
+        for process in (k1, k2):
+            process.await_ready()
+            _said_in(process, "sh", "-c", f"until grep -q INIT {port}; do sleep 0.01; done")
+        assert _said_in(k1, *program, "activate") == "0: state 4, lid 1\n1: state 4, lid 2\n"
+        for lid, process in enumerate((k1, k2), start=1):
+            _said_in(k1, *program, "vnic", str(lid))
+            _said_in(process, "sh", "-c", f"ip addr add 10.9.2.{lid}/24 dev veth0; ip link set veth0 up")
+        for process in (k1, k2):
+            _await(process, "operstate", "up")
+        for process, other in ((k1, "10.9.2.2"), (k2, "10.9.2.1")):
+            for size in ("56", "1472"):
+                said = _said_in(process, "ping", "-q", "-c", "3", "-w", "30", "-M", "do", "-s", size, other)
+                assert " 0% packet loss" in said
+        for process in (k1, k2):
+            assert not re.search(r"WARNING: (?!.*virt-pci)|BUG|Oops", _said_in(process, "dmesg"))
