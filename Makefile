@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
 # program:package pairs that the demo and the tests start as real programs
 TOOLS  := ip:iproute2 ping:iputils-ping iperf3:iperf3 tcpdump:tcpdump tshark:tshark \
-          ibstat:infiniband-diags ibv_devices:ibverbs-utils
+          ibstat:infiniband-diags ibv_devices:ibverbs-utils ib_send_lat:perftest
 # the Omni-Path software. Debian starts a fabric manager when it installs opa-fm: not where there are real HFIs
 OPA_TOOLS := opainfo:opa-basic-tools opafabricinfo:opa-fastfabric libopamgt0 ibstat:infiniband-diags libibumad-dev curl:curl \
              prometheus-node-exporter:prometheus-node-exporter \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,19 @@ def test_tcp_over_ipoib_of_two_hfi1_loses_no_packet_and_is_not_slow(opavnic: Pro
     sent = report["end"]["sum_sent"]
     assert sent["bytes"] >= 8 << 20
     assert sent["retransmits"] == 0, "a burst that a receive context has no room for is to wait"
+    lab.end()
+
+
+@pytest.mark.parametrize("words", ["ib_send_lat -e", "ib_write_lat", "ib_write_bw", "ib_read_bw"])
+def test_perftest_measures_verbs_of_two_hfi1(words: str, opavnic: Program, tmp_path: Path) -> None:
+    _needs(words.split()[0])
+    lab = TrafficLab(opavnic, tmp_path)
+    command = [*words.split(), "-F", "-d", "hfi1_0", "-n", "100"]
+    with ThreadPoolExecutor() as threads:
+        server = threads.submit(lab.inside, "k2", *command)
+        said = lab.inside("k1", "sh", "-c", f"until {' '.join(command)} 10.1.1.2; do sleep 0.1; done")
+        server.result()
+    assert re.search(r"(?m)^ \d+ +100 ", said), "a row of its table, of so many iterations"
     lab.end()
 
 
