@@ -232,11 +232,6 @@ def _command(value: object) -> object:
     return value if isinstance(value, VnicCommand | Mapping) else _words(value)
 
 
-def is_of_vnic(value: object) -> bool:
-    """Return whether plain data say `{run: ..., vnic: ...}`."""
-    return isinstance(value, Mapping) and "run" in value
-
-
 def _listed(value: object) -> object:
     return [] if value is None else [value] if isinstance(value, str) else value
 
