@@ -198,18 +198,22 @@ def _is_there(test: str) -> bool:
     return (ROOT / path).is_file() and re.search(rf"\b{name}\b", (ROOT / path).read_text()) is not None
 
 
-def nearest_files(mutant: Mutant) -> list[str]:
-    """Return the files of the tests nearest to a mutant: first those that speak most of its module and its function."""
+def nearest_files(mutant: Mutant, root: Path = ROOT) -> list[str]:
+    """Return the files of the tests nearest to a mutant: first those that speak most of its module and its function.
+
+    Args:  root: the tree that the tests run in; files may have come and gone in another since it was copied.
+    """
     module = mutant.path.removesuffix(".py").replace("/", ".")
     words = [module, *(part for part in mutant.function.split(".") if part and not part.startswith("__"))]
     pattern = re.compile("|".join(rf"\b{re.escape(word.lstrip('_'))}\b" for word in words))
-    files = dict.fromkeys(file for name in NEAREST[mutant.path] for file in _files(ROOT / name))
-    texts = {file: (ROOT / file).read_text() for file in files}
+    files = dict.fromkeys(file for name in NEAREST[mutant.path] for file in _files(root, name))
+    texts = {file: (root / file).read_text() for file in files}
     return sorted(
         files, key=lambda file: (f"{module} import" not in texts[file], -len(pattern.findall(texts[file])))
     )
 
 
-def _files(path: Path) -> Iterator[str]:
+def _files(root: Path, name: str) -> Iterator[str]:
+    path = root / name
     for file in sorted(path.rglob("test_*.py")) if path.is_dir() else [path]:
-        yield str(file.relative_to(ROOT))
+        yield str(file.relative_to(root))

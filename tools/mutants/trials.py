@@ -113,7 +113,8 @@ class Judge:
         """
         all_of_them = NEAREST[mutant.path]
         known = self.killers.of_module(mutant.path)
-        rounds = [(self.killers.of(mutant), ("killers", mutant.path)), (nearest_files(mutant), all_of_them)]
+        nearest = nearest_files(mutant, bench.place)
+        rounds = [(self.killers.of(mutant), ("killers", mutant.path)), (nearest, all_of_them)]
         for tests, key in rounds if known else rounds[1:]:
             needed_s = self._needed(bench, tests, key)
             if key != all_of_them:  # those that were learnt in this run are among all, and not among these

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -144,3 +145,11 @@ def test_trial_imports_the_module_as_it_is_then(bench: Bench) -> None:
     assert bench.try_tests(["test_small.py::test_one"], 9.0, 99.0).result == "killed"
     module.write_text(source)
     assert bench.try_tests(["test_small.py::test_one"], 9.0, 99.0).result == "SURVIVED"
+
+
+def test_tests_of_the_copied_tree_are_tried_whatever_has_come_since(tmp_path: Path) -> None:
+    (mutant, *_) = mutants_of("ejfat/events/uri.py", (ROOT / "ejfat/events/uri.py").read_text())
+    test = tmp_path / "tests/unit/ejfat/test_ejfat_uri.py"
+    test.parent.mkdir(parents=True)
+    test.write_text("")
+    assert nearest_files(mutant, tmp_path) == [str(test.relative_to(tmp_path))]
