@@ -30,7 +30,7 @@ class LoadBalancerPart(Part):
                     ("apps", app.index, "kind"), f"{self.name} needs more packages: {advice('ejfat')}"
                 )
                 continue
-            if _address_of(asked, app.host) is None:
+            if asked.plan.address(asked.plan.vesws_of(app.host)[0], app.host) is None:
                 message = f"{self.name} needs a virtual switch with a subnet"
                 yield Problem(("apps", app.index, "host"), message)
             yield from _option_problems(asked, app)
@@ -42,10 +42,6 @@ class LoadBalancerPart(Part):
         (app,) = asked.apps
         async with load_balancer(world, app, self.name, _senders(asked, app), asked.directory) as running:
             yield running
-
-
-def _address_of(asked: PartRequest, host: str) -> object:
-    return asked.plan.address(asked.plan.vesws_of(host)[0], host)
 
 
 def _option_problems(asked: PartRequest, app: AppRequest) -> Iterator[Problem]:

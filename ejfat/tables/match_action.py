@@ -188,7 +188,7 @@ class Table:
         entry = self.checked(entry)
         if self.get(entry.matches) is not None:
             raise DuplicateEntryError(
-                f"{self.spec.name}: there already is an entry for {self.key_text(entry)}"
+                f"{self.spec.name}: there already is an entry for {self._matches_text(entry.matches)}"
             )
         self._add(entry)
 
@@ -260,10 +260,6 @@ class Table:
             return entry
         matches = tuple(KeyMatch(match.value & match.mask, match.mask) for match in entry.matches)
         return Entry(matches, entry.action, entry.args, entry.priority)
-
-    def key_text(self, entry: Entry) -> str:
-        """Return an entry's key as a table script writes it."""
-        return self._matches_text(entry.matches)
 
     def _matches_text(self, matches: Sequence[KeyMatch]) -> str:
         return " ".join(match_text(key, match) for key, match in zip(self.spec.keys, matches, strict=False))

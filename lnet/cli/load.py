@@ -67,7 +67,7 @@ def send(
     client = lab_client(lab, 600.0)
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(client.post, "/lnet-send", body)
-        if not _done_within(future, SILENT_S):
+        if not wait([future], timeout=SILENT_S).done:
             say(f"opavnic: send: waiting for {to}{_routes_text(client, host)}; {_HOW_LONG}")
         answer = future.result()
     if "data" not in answer:
@@ -126,10 +126,6 @@ def selftest(
         for failure in data["failures"]:
             say(f"  {failure['count']} times: {failure['reason']}")
         raise typer.Exit(EXIT_FAILED)
-
-
-def _done_within(future: Future[Any], seconds: float) -> bool:
-    return bool(wait([future], timeout=seconds).done)
 
 
 def _routes_text(client: Any, host: str) -> str:

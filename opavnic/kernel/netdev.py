@@ -48,10 +48,6 @@ class KernelLinks(LinkClient):
     def close(self) -> None:
         """Do nothing."""
 
-    def ask_all(self) -> None:
-        """Ask for all interfaces, then for all addresses."""
-        self.links_now()
-
     def _exchange(self, kind: int, flags: int, body: bytes, what: str) -> list[tuple[int, bytes]]:
         self._sequence += 1
         self._asked[self._sequence] = what

@@ -98,7 +98,7 @@ class Faults:
             FaultKind.PARTITION: lambda fault: self._hold(cut_between(fabric, _nodes(fault.spec)), fault),
             FaultKind.SWITCH_REBOOT: self._start_reboot,
             FaultKind.HFI_REMOVAL: self._start_removal,
-            FaultKind.CRASH: self._start_crash,
+            FaultKind.CRASH: lambda fault: self._take_down(fault.spec.on, fault),
         }
 
     # --- setting and removing ------------------------------------------------------------------------------
@@ -406,9 +406,6 @@ class Faults:
                 bring_back()
 
         return end
-
-    def _start_crash(self, fault: ActiveFault) -> Callable[[], None]:
-        return self._take_down(fault.spec.on, fault)
 
     def _take_down(self, name: str, fault: ActiveFault) -> Callable[[], None]:
         """Crash what is hooked under a name; it comes back once no fault holds it down any more."""

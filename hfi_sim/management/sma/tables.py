@@ -130,7 +130,7 @@ def sc_to_sc(node: SmaNode, question: AttributeRequest) -> bytes:
     numbers = range(len(blocks))
     if not question.is_set:
         pairs = [(ingress, egress + number) for number in numbers]
-        return b"".join(_sc_to_sc_of(node.external(into), out) for into, out in pairs)
+        return b"".join(bytes(node.external(into).sc_to_sc.get(out, ONE_TO_ONE)) for into, out in pairs)
     pairs_of: list[tuple[Sequence[int], Sequence[int], tuple[int, ...]]] = []
     for number, block in zip(numbers, blocks, strict=True):
         first_in = ingress + number if is_all_out and not is_all_in else ingress
@@ -166,10 +166,6 @@ def _range(numbers: Iterable[int], first: int, is_all: bool) -> Iterator[int]:
         yield first
         return
     yield from (number for number in numbers if number >= max(first, 1))
-
-
-def _sc_to_sc_of(port: SwitchPort, egress: int) -> bytes:
-    return bytes(port.sc_to_sc.get(egress, ONE_TO_ONE))
 
 
 def sc_to_sc_multiset(node: SmaNode, question: AttributeRequest) -> bytes:

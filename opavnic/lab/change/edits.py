@@ -160,7 +160,7 @@ def add_host(
     data = with_explicit_topology(data, topology)
     numbers = host_numbers(data["hosts"])
     own = dict(section or {})
-    own.setdefault("number", max(numbers.values(), default=0) + 1 if number is None else number)
+    own.setdefault("number", max(numbers.values()) + 1 if number is None else number)
     hosts = _pinned({**data["hosts"], name: own}, {**numbers, name: own["number"]})
     data = {**data, "hosts": hosts}
     for hfi in hfi_names(name, count_of(own, "hfis", MAX_HFIS)):

@@ -261,7 +261,7 @@ class KernelDriver:
         )
         if self._host.linux_driver is OPA_VNIC:
             self._set_links(True)
-        links.ask_all()
+        links.links_now()
         self.take_names(self._names)
         return self.run
 

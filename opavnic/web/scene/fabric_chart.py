@@ -222,15 +222,12 @@ def _on_node(node: NodeView, size: Size, colours: Mapping[str, str], room: Room)
     if node.kind != "host" or not node.vesws or size[1] < 2 * room.print + print_size:
         return {"formatter": name}
     names = [_short(tag) for tag in sorted(node.vesws)]
-    count = next(
-        (
-            count
-            for count in range(len(names), 1, -1)
-            if _tags_width([*names[:count], *(["+9"] if count < len(names) else [])], print_size) <= size[0]
-        ),
-        1,
-    )
-    tags = names[:count]
+
+    def have_room(count: int) -> bool:
+        shown = [*names[:count], *(["+9"] if count < len(names) else [])]
+        return sum(text_width(tag, print_size) + 10 for tag in shown) <= size[0]
+
+    tags = names[: next(filter(have_room, range(len(names), 1, -1)), 1)]
     rich = {
         f"v{index}": {
             "backgroundColor": colours.get(tag, PATH),
@@ -245,10 +242,6 @@ def _on_node(node: NodeView, size: Size, colours: Mapping[str, str], room: Room)
     below = " ".join(f"{{v{index}|{tag}}}" for index, tag in enumerate(tags))
     more = f" +{len(names) - len(tags)}" if len(names) > len(tags) else ""
     return {"formatter": f"{name}\n{below}{more}", "rich": rich, "lineHeight": print_size * 1.6}
-
-
-def _tags_width(tags: Sequence[str], size: float) -> float:
-    return sum(text_width(tag, size) + 10 for tag in tags)
 
 
 def _short(name: str) -> str:
