@@ -130,6 +130,24 @@ def test_the_first_frame_that_a_vnic_receives_ends_the_kernel(hfi: Hfi1) -> None
         assert re.search(r"dev_gro_receive|napi", said)
 
 
+RESET = "for file in /sys/bus/pci/devices/*/reset; do echo 1 > $file; done"
+REMOVE = """rmmod ib_ipoib >/dev/null 2>&1 & left=150
+while [ -e /sys/module/ib_ipoib ] && [ $left -gt 0 ]; do sleep 0.1; left=$((left - 1)); done
+[ -e /sys/module/ib_ipoib ] && echo waits || echo gone
+"""
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_removal_waits_for_what_was_sent_behind_a_reset_below_the_driver(hfi: Hfi1, is_reset: bool) -> None:
+    _said(hfi, "ip", "link", "set", "ib0", "up")
+    question = build_request(Method.GET, AttrId.CLASS_PORT_INFO, tid=1).build()
+    assert hfi.request(hfi.lid, question) is not None
+    if is_reset:
+        _said(hfi, "sh", "-c", RESET)
+        assert hfi.request(hfi.lid, question) is None, "engines and contexts stand still"
+    assert _said(hfi, "sh", "-c", REMOVE) == ("waits\n" if is_reset else "gone\n")
+
+
 needs_mended = pytest.mark.skipif(
     "OPAVNIC_MENDED" not in os.environ,
     reason="needs a kernel of a mended tree: docs/reference/linux-faults.md",
