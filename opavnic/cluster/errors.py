@@ -24,7 +24,7 @@ class MessageError(ClusterError):
 
 
 class JoinRefusedError(ClusterError):
-    """This node may not join: its name is taken, its version differs, or the fabric already has a coordinator."""
+    """This node may not join: its name is taken, or its version or its lab file differs."""
 
 
 class PeerRequestError(ClusterError):

@@ -17,7 +17,6 @@ from opavnic_bench.base.turns import PeerError
 from opavnic_bench.cluster.machines import PORT
 
 Action = Callable[[World, random.Random], None]
-_PACKET_PORT: Final = PORT + 1
 _LIMIT_S: Final = 3.0
 
 
@@ -162,7 +161,7 @@ def wrong_certificates(world: World, rng: random.Random) -> None:
     """TLS peers without a certificate, with one of another CA, or with one of another machine, on both ports."""
     for _ in range(rng.randint(5, 20)):
         machine = rng.choice(world.machines.names)
-        port = rng.choice((PORT, _PACKET_PORT))
+        port = rng.choice(_ports(world, machine))
         folder = rng.choice((None, Path("other-ca/m2"), Path("ca") / LATE))
         _knock(world, rng, machine, port, folder)
 
@@ -170,13 +169,19 @@ def wrong_certificates(world: World, rng: random.Random) -> None:
 def nonsense(world: World, rng: random.Random) -> None:
     """Strangers send any bytes to both ports, or say nothing and stay."""
     for _ in range(rng.randint(5, 40)):
-        machine, port = rng.choice(world.machines.names), rng.choice((PORT, _PACKET_PORT))
+        machine = rng.choice(world.machines.names)
+        port = rng.choice(_ports(world, machine))
         with contextlib.suppress(OSError):
             peer = _connected(world, machine, port)
             world.figures.strangers += 1
             world.open_things.append(peer)
             if rng.random() < 0.7:
                 peer.sendall(rng.choice((b"", b"\x16\x03\x01")) + rng.randbytes(rng.randint(1, 3000)))
+
+
+def _ports(world: World, machine: str) -> list[int]:
+    """Return where a machine listens, for packets last."""
+    return [PORT, PORT + 1] if machine == world.machines.names[0] else [PORT]
 
 
 def _connected(world: World, machine: str, port: int) -> socket.socket:
@@ -197,12 +202,12 @@ def _knock(world: World, rng: random.Random, machine: str, port: int, folder: Pa
     with contextlib.suppress(OSError):
         peer = _connected(world, machine, port)
         world.open_things.append(peer)
-        if port == _PACKET_PORT:
+        if port == _ports(world, machine)[-1]:
             peer.sendall(rng.randbytes(TICKET_SIZE))
         with context.wrap_socket(peer) as secured:
             secured.sendall(data)
             heard = secured.recv(4096)
-    if port == _PACKET_PORT and heard:
+    if port == _ports(world, machine)[-1] and heard:
         world.found(f"{machine} talks to a stranger with {folder or 'no certificate'}")
     world.figures.strangers_refused += not heard
 

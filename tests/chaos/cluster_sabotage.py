@@ -13,7 +13,12 @@ from opavnic_bench.base.sites import until
 
 LOSES_COUNT = """
 from opavnic.cluster.machines.boundary import Boundary
-Boundary._note_lost = lambda *_: None
+connected = Boundary._connected
+def forgetting(self, peer, received):
+    connected(self, peer, received)
+    for cut in self._of_peers[peer]:
+        cut.lost = 0
+Boundary._connected = forgetting
 from opavnic.cli.main import main
 raise SystemExit(main())
 """

@@ -79,8 +79,12 @@ def test_coordinator_is_killed_and_started_again_and_the_lab_is_whole_until_it_e
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_members_that_met_by_a_coordinator_started_again_find_each_other_after_a_partition() -> None:
-    """It does not know where members listen that it has not admitted itself, unless it asks them."""
     with machines(3) as found, cluster(found, LAB) as up:
+
+        def are_open(*names: str) -> set[bool]:
+            """Return whether the links between two machines are open."""
+            links = up.ask(names[0], "status")["cluster"]["links"]
+            return {link["is_open"] for link in links if link["peer"] == names[1]}
 
         def is_whole() -> bool:
             seen = [up.ask(name, "status")["cluster"]["there"] for name in found.names]
@@ -91,9 +95,12 @@ def test_members_that_met_by_a_coordinator_started_again_find_each_other_after_a
             up.start(name)
             until(lambda: _is(is_whole), f"{name} is not back", pause_s=0.3, limit_s=90.0)
         found.part("m2", "m3", apart=True)
-        until(lambda: up.ask("m2", "status")["cluster"]["there"] == ["m1", "m2"], "m3 is there", limit_s=60.0)
+        for pair in (("m2", "m3"), ("m3", "m2")):
+            until(lambda: are_open(*pair) == {False}, f"{pair} are together", limit_s=60.0)  # noqa: B023
+        until(lambda: reaches(up, "h2", "h3"), "no way around the cut", limit_s=PATIENCE_S)
         found.part("m2", "m3", apart=False)
-        until(lambda: _is(is_whole), "m2 and m3 stay apart", pause_s=0.3, limit_s=90.0)
+        until(lambda: are_open("m2", "m3") == {True}, "m2 and m3 stay apart", pause_s=0.3, limit_s=90.0)
+        until(lambda: _is(is_whole), "m2 and m3 are not whole", pause_s=0.3, limit_s=90.0)
         until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=60.0)
 
 

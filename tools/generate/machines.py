@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from hfi_sim.base.state_table import StateTable
-from opavnic.cluster.protocol import membership
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill, note
 from vema.em.core import steps
 
 TABLES: Final[dict[str, tuple[StateTable[Any, Any], str]]] = {
     "em-port-life": (steps.LIFE, steps.__name__),
-    "cluster-membership": (membership.MEMBERSHIP, membership.__name__),
 }
 """The name of each picture, its table and the module that declares it."""
 _STEPS_PAGE: Final = "docs/explanation/em.md"

@@ -65,6 +65,11 @@ class ActiveFault:
         return self.tally.hits
 
     @property
+    def is_over(self) -> bool:
+        """Whether it will do nothing any more."""
+        return self.state is FaultState.OVER
+
+    @property
     def who(self) -> str:
         """The name under which it holds links down."""
         return f"fault {self.number}"
@@ -87,6 +92,8 @@ class Faults:
         fabric.on_spent = self._spent
         self._numbers = 0
         self._faults: dict[int, ActiveFault] = {}
+        self.known: Mapping[int, ActiveFault] = self._faults
+        """All that were set and not removed, by number."""
         self._hooks: dict[str, _Hook] = {}
         self._crashed: dict[str, set[int]] = {}
         """The faults that hold down what is hooked under a name."""
@@ -185,9 +192,7 @@ class Faults:
 
     def specs(self) -> dict[int, FaultSpec]:
         """Return what was set, by number, but for what is over."""
-        return {
-            number: fault.spec for number, fault in self._faults.items() if fault.state is not FaultState.OVER
-        }
+        return {number: fault.spec for number, fault in self._faults.items() if not fault.is_over}
 
     def clear(self) -> int:
         """Remove all faults and return how many there were."""

@@ -19,7 +19,7 @@ from hfi_sim.nodes.cable import Link
 from opavnic.cluster.machines.connections import MachineConnections
 from opavnic.cluster.machines.gate import Crossed, Gate, LinksToPeers, NativeGate
 from opavnic.cluster.machines.python_gate import PythonGate
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.engine.native import NativeEngine
 from opavnic.state.lab import CutLinkStatus
@@ -60,7 +60,7 @@ class Boundary:
         links: Iterable[CutLink],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """Start to carry packets of these links; the links are down until `set_peer` brings them up."""
+        """Start to carry packets of these links; they are down while there is no connection."""
         self.links = {link.name: link for link in sorted(links, key=lambda link: link.name)}
         self._fabric = fabric
         self._of_peers: dict[NodeName, list[CutLink]] = {}
@@ -77,7 +77,7 @@ class Boundary:
         self._gate = _gate_of(fabric, directions, loop)
         names = {peer: [cut.name for cut in cuts] for peer, cuts in self._of_peers.items()}
         self.connections = MachineConnections(transport, self._gate, names)
-        self.connections.on_counted = self._note_lost
+        self.connections.on_connected = self._connected
         self._epochs: dict[NodeName, int] = {}
         self._is_closed = False
         for cut in self.links.values():
@@ -96,23 +96,16 @@ class Boundary:
 
     # --- peers ---------------------------------------------------------------------------------------------
 
-    def set_peer(self, peer: NodeName, is_there: bool, epoch: int = 0, *, connects: bool = False) -> None:
-        """Bring the links to a machine up or down; the ports at their ends see a cable being plugged in or pulled.
+    def meet(self, peer: NodeName, epoch: int, *, connects: bool) -> None:
+        """Carry packets to and from a machine, as soon as there is a connection.
 
         Args:  epoch: of the peer; another epoch restarts the counters that are shown. connects: whether this machine
                makes the connection.
         """
-        cuts = self._of_peers.get(peer, [])
-        if is_there:
-            if cuts and self._epochs.get(peer) != epoch:
-                self._epochs[peer] = epoch
-                self._begin(peer)
-            self.connections.joined(peer, epoch, connects=connects)
-        else:
-            self.connections.gone(peer)
-            for cut in cuts:
-                self._gate.forget(cut.link.directions[cut.leaving].number)
-        self._fabric.set_links([cut.link for cut in cuts], is_there, by=down_by(peer))
+        if peer in self._of_peers and self._epochs.get(peer) != epoch:
+            self._epochs[peer] = epoch
+            self._begin(peer)
+        self.connections.joined(peer, epoch, connects=connects)
 
     def _begin(self, peer: NodeName) -> None:
         """Count anew for another process of a machine: what the earlier one had not reported is lost for good."""
@@ -122,14 +115,18 @@ class Boundary:
             cut.lost = 0
         self._gate.begin(peer)
 
-    def _note_lost(self, peer: NodeName, received: Sequence[int] | None) -> None:
-        """Nothing is in transit: what has been sent to a machine, and has not been received as far as known, is
-        lost.
+    def _connected(self, peer: NodeName, received: Sequence[int] | None) -> None:
+        """Begin or end to carry packets; the ports at the ends of the links see a cable being plugged in or pulled.
+
+        Nothing is in transit: what has been sent to a machine, and has not been received as far as known, is lost.
         """
-        crossed = self._gate.crossed(peer)
+        cuts, crossed = self._of_peers[peer], self._gate.crossed(peer)
+        self._fabric.set_links([cut.link for cut in cuts], received is not None, by=down_by(peer))
         known = [one.reported for one in crossed] if received is None else received
-        for cut, one, there in zip(self._of_peers[peer], crossed, known, strict=True):
+        for cut, one, there in zip(cuts, crossed, known, strict=True):
             cut.lost = one.sent - there
+            if received is None:
+                self._gate.forget(cut.link.directions[cut.leaving].number)
 
     def set_network(self, peer: NodeName, one_way_s: float) -> None:
         """Include the network's delay in the latency of the links to a machine: the larger of the two applies."""

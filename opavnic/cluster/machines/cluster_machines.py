@@ -17,8 +17,8 @@ from hfi_sim.fabric.faults.targets import directions_of, links_of, node_of
 from hfi_sim.nodes.cable import LinkDirection
 from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.directory import MachineDirectory
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.status import fold_faults
-from opavnic.cluster.protocol.transport import NodeName
 from opavnic.state.fabric import LanesState
 from opavnic.world.fabric_views import FAULTS, LANES, VIEWS, FabricView, Model
 from opavnic.world.parts.fabric import remove_fault
@@ -35,10 +35,11 @@ class ClusterMachines:
     def __init__(self, machine: MachineDirectory) -> None:
         """Register the request handlers."""
         self._machine = machine
+        self._over: dict[NodeName, set[int]] = {}
+        """On the coordinator: the faults that are over on each machine."""
         machine.verbs |= {
             "look": self._say,
             "change-fault": self._requested_change,
-            "fault": self._take_fault,
             "faults": self._take_faults,
         }
 
@@ -126,31 +127,24 @@ class ClusterMachines:
         return {"number": await self._change(body)}
 
     async def _change(self, change: Mapping[str, Any]) -> int | None:
-        """Apply a change here and on the other machines; if one of them refuses it, undo it."""
-        faults = self._world.faults
-        if "add" not in change:
+        """Apply a change here and on the other machines; if one of them refuses a new fault, undo it."""
+        faults, number = self._world.faults, None
+        if "add" in change:
+            number = faults.add(str(change["add"])).number
+        else:
             remove_fault(faults, change.get("remove"))
-            await self._spread({"remove": change.get("remove")})
-            return None
-        fault = faults.add(str(change["add"]))
-        try:
-            await self._spread({"add": spec_text(fault.spec), "number": fault.number})
-        except ClusterError:
-            remove_fault(faults, fault.number)
-            await self._request_of_all({"remove": fault.number})
-            raise
-        return fault.number
-
-    async def _request_of_all(self, change: dict[str, Any]) -> list[str]:
-        requests = (
-            self._machine.transport.request(name, "fault", change) for name in sorted(self._machine.nodes)
-        )
-        replies = await asyncio.gather(*requests, return_exceptions=True)
-        return [str(reply) for reply in replies if isinstance(reply, PeerRequestError)]
-
-    async def _spread(self, change: dict[str, Any]) -> None:
-        if failed := await self._request_of_all(change):
+        if failed := await self._tell_all():
+            if number is not None:
+                remove_fault(faults, number)
+                await self._tell_all()
             raise ClusterError("; ".join(failed))
+        return number
+
+    async def _tell_all(self) -> list[str]:
+        """Tell all machines the faults; return what went wrong."""
+        names = sorted(self._machine.nodes)
+        replies = await asyncio.gather(*map(self.tell_faults, names), return_exceptions=True)
+        return [str(reply) for reply in replies if isinstance(reply, PeerRequestError)]
 
     def _check_own(self, sender: NodeName, change: Mapping[str, Any]) -> None:
         """Refuse a change of faults that are not on nodes of the requesting machine."""
@@ -181,37 +175,35 @@ class ClusterMachines:
         links = links_of(self._world.fabric, spec.on)
         return all(any(node_of(end) in carried for end in link.ends) for link in links)
 
-    async def _take_fault(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
-        self._machine.check_coordinator(sender)
-        faults = self._world.faults
-        if "add" in body:
-            faults.add(str(body["add"]), number=int(body["number"]))
-        elif body.get("remove") is None:
-            faults.clear()
-        elif body["remove"] in {fault["number"] for fault in faults.show()}:
-            faults.remove(int(body["remove"]))
-        return {}
-
     async def tell_faults(self, name: NodeName) -> None:
-        """Make a machine that has rejoined set exactly the faults that are set here.
+        """Make a machine set the faults that are set here, but for those that are over there: its process may be new.
 
         Raises:  PeerRequestError: the machine refused or did not reply.
         """
-        specs = self._world.faults.specs()
-        told = [[number, spec_text(spec)] for number, spec in specs.items()]
+        over = self._over.get(name, set())
+        told = [
+            [number, spec_text(fault.spec), number in over or (fault.is_over and fault.spec.count is None)]
+            for number, fault in self._world.faults.known.items()
+        ]
         await self._machine.transport.request(name, "faults", {"faults": told})
 
     async def _take_faults(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         self._machine.check_coordinator(sender)
         faults = self._world.faults
-        wanted = {int(number): str(text) for number, text in body.get("faults", [])}
-        here = {number: spec_text(spec) for number, spec in faults.specs().items()}
-        for number in [number for number, text in here.items() if wanted.get(number) != text]:
-            faults.remove(number)
-        for number, text in wanted.items():
-            if here.get(number) != text:
+        wanted = {int(number): (str(text), is_over is True) for number, text, is_over in body["faults"]}
+        for number, fault in list(faults.known.items()):
+            if number not in wanted or spec_text(fault.spec) != wanted[number][0]:
+                faults.remove(number)
+        for number, (text, is_over) in wanted.items():
+            if number not in faults.known and not is_over:
                 faults.add(text, number=number)
+            elif number in faults.known and is_over:
+                faults.finish(faults.known[number])
         return {}
+
+    def hear_over(self, name: NodeName, numbers: Any) -> None:
+        """Note which faults are over on a machine: another process of it is not to set them again."""
+        self._over.setdefault(name, set()).update(self._world.faults.known.keys() & set(numbers))
 
     def controls(self, ways: Iterable[LinkDirection]) -> list[RemoteControl]:
         """See RemoteMachines.controls."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from opavnic.cluster.errors import ClusterError
 from opavnic.cluster.machines.gate import Gate
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket
 from opavnic.cluster.zenoh.transport import ZenohTransport
 
@@ -34,8 +34,8 @@ class MachineConnections:
         self, transport: ZenohTransport, gate: Gate, links: Mapping[NodeName, Sequence[str]]
     ) -> None:
         """Args:  links: the names of the links to each machine, in the order of their numbers."""
-        self.on_counted: Callable[[NodeName, Sequence[int] | None], None] = lambda peer, received: None
-        """(machine, of each link how many packets it has received, if it has just said so): nothing is in transit."""
+        self.on_connected: Callable[[NodeName, Sequence[int] | None], None] = lambda peer, received: None
+        """(machine, how many packets of each link it has received): packets can pass; None: no longer."""
         self._transport = transport
         self._gate = gate
         self._links = {
@@ -85,7 +85,7 @@ class MachineConnections:
     def _has_ended(self, peer: NodeName) -> None:
         self._connected.discard(peer)
         self._ended[peer].set()
-        self.on_counted(peer, None)
+        self.on_connected(peer, None)
 
     def _disconnect(self, peer: NodeName) -> None:
         self._gate.disconnect(peer)
@@ -138,7 +138,7 @@ class MachineConnections:
             raise ClusterError("another request has come meanwhile")
         self._expected.pop(peer, None)
         self._ended[peer].clear()
-        self.on_counted(peer, received)
+        self.on_connected(peer, received)
         self._gate.connect(peer, connection, received)
         self._connected.add(peer)
 

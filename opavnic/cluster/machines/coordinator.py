@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError, PeerRequestError
 from opavnic.cluster.machines.node import Machine, digest_of, topology_of
-from opavnic.cluster.machines.part import Programs
+from opavnic.cluster.machines.part import OVER, Programs
+from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.placement import Loads, Placement, place, placement_of
-from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
@@ -201,6 +201,7 @@ class Coordinator(Machine):
         if self._programs is None or sender not in self._programs.carried:
             raise ClusterError(f"{sender} has no share of lab {self._model.name}")
         self._programs.reported(sender, body)
+        self.remote_machines.hear_over(sender, body.get(OVER, []))
         self._reports += 1
         return {}
 

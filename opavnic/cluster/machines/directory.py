@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opavnic.cluster.errors import ClusterError
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.placement import Placement
-from opavnic.cluster.protocol.transport import NodeName, NodeState
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.run.lab import Lab
 
@@ -15,8 +15,8 @@ class MachineDirectory:
     def __init__(self, transport: ZenohTransport) -> None:
         """Begin without other machines and without a share of the lab."""
         self.transport = transport
-        self.nodes: dict[NodeName, NodeState] = {}
-        """The machines that are present."""
+        self.nodes = transport.nodes
+        """The other machines that are present."""
         self.clocks: dict[NodeName, float] = {}
         """Seconds by which each machine's clock is ahead of this one's. Only captures and reports to people use it."""
         self.lab: Lab | None = None

@@ -23,9 +23,9 @@ from opavnic.cluster.machines.cluster_machines import ClusterMachines
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.machines.load_meter import LoadMeter
 from opavnic.cluster.machines.tunnels import ControlTunnels
+from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.status import fold
-from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.topology import lab_topology
@@ -99,18 +99,11 @@ class Machine(MachineDirectory):
             raise ClusterError(f"{self.transport.name} has no share of the lab yet")
         return self.boundary.connections.requested(sender, body)
 
-    def _node(self, name: NodeName, state: NodeState) -> None:
-        if state.presence is Presence.JOINED:
-            before = self.nodes.get(name)
-            if before is not None and before.epoch != state.epoch:
-                self._lost(name)
-            self.nodes[name] = state
-            self._came(name, state)
-        elif state.presence is Presence.GONE:
-            if self.nodes.pop(name, None) is not None:
-                self._lost(name)
+    def _node(self, name: NodeName, state: NodeState | None) -> None:
+        if state is None:
+            self._lost(name)
         else:
-            self.progress(f"{name} was refused: {state.reason}")
+            self._came(name, state)
 
     def _came(self, name: NodeName, state: NodeState) -> None:
         log.info("machine %s has joined (epoch %#x)", name, state.epoch)
@@ -122,7 +115,7 @@ class Machine(MachineDirectory):
         assert self.boundary is not None  # noqa: S101 - there is a share
         own = self.transport.name
         connects = state.is_coordinator or (self.coordinator != own and own < name)
-        self.boundary.set_peer(name, True, state.epoch, connects=connects)
+        self.boundary.meet(name, state.epoch, connects=connects)
         self._measure_soon(name)
 
     def _measure_soon(self, name: NodeName) -> None:
@@ -160,7 +153,7 @@ class Machine(MachineDirectory):
         self.clocks.pop(name, None)
         self.tunnels.lost(name)
         if self.boundary is not None:
-            self.boundary.set_peer(name, False)
+            self.boundary.connections.gone(name)
 
     def _make_lab(
         self,

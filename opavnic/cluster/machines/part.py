@@ -16,6 +16,7 @@ from typing import Any, Final
 from hfi_sim.fabric.notices import FabricChange, FabricNotice
 from hfi_sim.nodes.cable import Link
 from opavnic.cluster.errors import ClusterError, PeerRequestError
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.programs import (
     apply_program,
@@ -25,7 +26,6 @@ from opavnic.cluster.protocol.programs import (
     program_of,
     report_of,
 )
-from opavnic.cluster.protocol.transport import NodeName
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.world.world import World
 
@@ -37,6 +37,8 @@ SETTLE_S: Final = 0.25
 """How long to collect SMPs of an external fabric manager for nodes before reporting: many SMPs make one table."""
 AT_ONCE: Final = 64
 """Nodes and links that go in one request."""
+OVER: Final = "faults that are over"
+"""Where a report lists their numbers."""
 
 
 class Replica:
@@ -185,11 +187,18 @@ class Follower:
         async def send(node: NodeName, report: dict[str, Any]) -> None:
             await transport.request(node, "report", report)
 
-        read = partial(report_of, fabric, self._links, is_external)
+        def read(name: str) -> Any:
+            if name == OVER:
+                return [number for number, fault in world.faults.known.items() if fault.is_over]
+            return report_of(fabric, self._links, is_external, name)
+
         self._replica = Replica(read, send, manager)
         for name in self._nodes if is_external else ():
             _on_configured(world, name, partial(self._was_set_up, name))
-        self._unsubscribe = fabric.on_change(self._changed)
+        self._ends = (
+            fabric.on_change(self._changed),
+            world.faults.on_change(lambda _: self._replica.changed([OVER])),
+        )
         self.forget()
 
     def program(self, programs: Mapping[str, Any]) -> None:
@@ -225,9 +234,10 @@ class Follower:
 
     def forget(self) -> None:
         """Report everything again: the manager was gone, or has changed."""
-        self._replica.begin([*self._links, *self._nodes])
+        self._replica.begin([*self._links, *self._nodes, OVER])
 
     async def close(self) -> None:
         """Stop reporting."""
-        self._unsubscribe()
+        for end in self._ends:
+            end()
         await self._replica.close()

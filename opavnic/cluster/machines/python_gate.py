@@ -15,6 +15,7 @@ from opavnic.cluster.errors import MessageError
 from opavnic.cluster.machines.gate import MOST_BYTES, Counts, Crossed, LinksToPeers
 from opavnic.cluster.protocol.frames import (
     HEAD_SIZE,
+    MANAGEMENT_SC,
     FrameType,
     Head,
     build_packets,
@@ -22,7 +23,7 @@ from opavnic.cluster.protocol.frames import (
     number_of,
     records_of,
 )
-from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
 
 TURN: Final = 64 << 10

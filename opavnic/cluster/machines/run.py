@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from opavnic.base.files import FileError, read_text
-from opavnic.base.packages import advice
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import digest_of
-from opavnic.cluster.protocol.membership import NO_DIGEST, MachineRole
+from opavnic.cluster.protocol.membership import NO_DIGEST
 from opavnic.cluster.protocol.placement import MAX_LOADS, Loads
 from opavnic.cluster.protocol.zenoh_config import SessionPlan
 from opavnic.cluster.zenoh.transport import ZenohTransport
@@ -25,22 +24,6 @@ from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 
 Ready = Callable[[Lab, LabState], None]
-
-
-def zenoh_transport(plan: SessionPlan, *, fabric: int | None, digest: str | None) -> ZenohTransport:
-    """Return the transport of a machine; `fabric` makes it a coordinator, which states the fabric's id.
-
-    Raises:  ClusterInputError: the plan would let strangers in. ClusterError: Zenoh is not installed.
-    """
-    try:
-        import zenoh
-    except ImportError as error:
-        raise ClusterError(
-            f"a fabric over several machines needs Zenoh ({error}): {advice('cluster')}"
-        ) from error
-    zenoh.try_init_log_from_env()  # RUST_LOG then shows, for example, what access control refuses
-    role = MachineRole.MEMBER if fabric is None else MachineRole.COORDINATOR
-    return ZenohTransport(plan, role, fabric=fabric, digest=NO_DIGEST if digest is None else digest)
 
 
 def load_loads(path: Path, model: LabModel) -> Loads:
@@ -66,7 +49,7 @@ async def run_coordinator(
 
     Raises:  ClusterError, LabError: the lab could not start, or failed; everything has been removed.
     """
-    transport = zenoh_transport(plan, fabric=model.fabric.id, digest=_short(text))
+    transport = ZenohTransport(plan, _short(text))
     coordinator = Coordinator(model, text, file, transport, progress=progress, wait=wait, loads=loads)
     end = asyncio.Event()
     call_on_ending_signals(end.set)
@@ -86,7 +69,7 @@ async def run_member(
 
     Raises:  ClusterError, LabError: refused, could not start, or failed; everything has been removed.
     """
-    transport = zenoh_transport(plan, fabric=None, digest=None if expected is None else _short(expected))
+    transport = ZenohTransport(plan, NO_DIGEST if expected is None else _short(expected))
     member = Member(transport, progress=progress, expected=expected)
     end = member.ended
     call_on_ending_signals(end.set)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.directory import MachineDirectory
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
 from opavnic.lab.ownership.runtime import LabDir
 

@@ -1,11 +1,8 @@
 """The configuration of a node's Zenoh session: addresses, credentials, access control. Does no I/O.
 
-Keys, below `opavnic/FABRIC` (hexadecimal):
-
-    live/NAME/ROLE/PROTOCOL/EPOCH/DIGEST   liveliness token of a node
-    request/FROM/TO/VERB                      requests
-
-FROM is always the node that puts or asks, so that access control can restrict each certificate to its own keys.
+Members have one session each, with the coordinator, which passes on the requests of one member to another. The key of
+a request is `opavnic/FROM/TO/VERB`. FROM is always the node that asks, so that access control can restrict each
+certificate to its own keys. TO is COORDINATOR in the request of a member that does not know its name yet.
 """
 
 from __future__ import annotations
@@ -18,9 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from opavnic.cluster.errors import ClusterInputError
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName
 
 ROOT: Final = "opavnic"
+COORDINATOR: Final = NodeName("-")
 LEASE_S: Final = 5.0
 """Time without a message after which a node counts as gone, as with a dead machine or a partition. A process
 that dies is noticed at once, because its connection closes.
@@ -102,7 +100,7 @@ class SessionPlan:
 def with_listen(plan: SessionPlan) -> SessionPlan:
     """Return a plan with addresses to listen on; by default as wide as the address of the coordinator requires.
 
-    Members connect to each other directly, so each of them listens. A coordinator listens to all machines if it has
+    Members listen for packets alone. A coordinator listens to all machines if it has
     credentials, and to its own machine otherwise.
     """
     if plan.listen:
@@ -139,16 +137,12 @@ def check(plan: SessionPlan) -> None:
             )
 
 
-def config(plan: SessionPlan, fabric: int | None, epoch: int = 0) -> dict[str, Any]:
-    """Return the configuration as JSON data.
-
-    Args:    fabric: None: any, until the coordinator has named it. epoch: the session's id, by which others match
-             links to nodes; 0: any.
-    """
+def config(plan: SessionPlan, epoch: int) -> dict[str, Any]:
+    """Return the configuration as JSON data. Args: epoch: the session's id, by which others match links to nodes."""
     tx = {
         "lease": round(plan.lease_s * 1000),
         "queue": {
-            # longer than the lease, so that the link ends first, which Zenoh reports (liveness.py)
+            # longer than the lease, so that the link ends first, which Zenoh reports
             "congestion_control": {"block": {"wait_before_close": round(2e6 * plan.lease_s)}},
         },
     }  # fmt: skip
@@ -158,20 +152,22 @@ def config(plan: SessionPlan, fabric: int | None, epoch: int = 0) -> dict[str, A
         "protocols": list(_PROTOCOLS),
     }
     wanted: dict[str, Any] = {
-        "mode": "peer",
-        "listen": {"endpoints": [str(address) for address in plan.listen], "exit_on_failure": True},
+        "id": f"{epoch:x}",
+        "mode": "client" if plan.join else "peer",
+        "listen": {
+            "endpoints": [] if plan.join else [str(address) for address in plan.listen],
+            "exit_on_failure": True,
+        },
         "connect": {
             "endpoints": [str(address) for address in plan.join],
-            "timeout_ms": -1,  # 0 would try once: a node started before its coordinator would never connect to it
-            "exit_on_failure": False,
+            "timeout_ms": round(plan.join_timeout_s * 1000),  # the first time; later without a limit
+            "exit_on_failure": True,
             "retry": {"period_init_ms": 200, "period_max_ms": 1000},
         },
-        "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": True}},
+        "scouting": {"multicast": {"enabled": False}, "gossip": {"enabled": False}},
         "adminspace": {"enabled": False},
         "transport": {"link": link, "shared_memory": {"enabled": False}},
     }
-    if epoch:
-        wanted["id"] = f"{epoch:x}"
     if plan.credentials is not None:
         own = plan.credentials
         link["protocols"] = ["tls"]
@@ -187,17 +183,17 @@ def config(plan: SessionPlan, fabric: int | None, epoch: int = 0) -> dict[str, A
             "verify_name_on_connect": False,
             "close_link_on_expiration": True,
         }
-        wanted["access_control"] = access_control(own, fabric)
+        wanted["access_control"] = access_control(own, is_member=bool(plan.join))
     return wanted
 
 
-def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
-    """Return the access rules of a node: what each member may send to it, by the common name of its certificate."""
-    root = f"{ROOT}/{'*' if fabric is None else f'{fabric:x}'}"
-    others = [name for name in own.members if name != own.name]
+def access_control(own: Credentials, *, is_member: bool) -> dict[str, Any]:
+    """Return the access rules of a node: who may send what to it, by the common name of its certificate."""
     rules, subjects, policies = [], [], []
-    for name in others:
-        mine = [*_what_it_may_say(root, name), *_what_it_may_hear(root, own.name, name)]
+    for name in (own.coordinators or own.members) if is_member else own.members:
+        if name == own.name:
+            continue
+        mine = [*_of_coordinator(name)] if is_member else [*_of_member(name)]
         rules += mine
         subjects.append({"id": name, "cert_common_names": [name]})
         policies.append({"rules": [rule["id"] for rule in mine], "subjects": [name]})
@@ -210,30 +206,18 @@ def access_control(own: Credentials, fabric: int | None) -> dict[str, Any]:
     }
 
 
-def _what_it_may_say(root: str, name: NodeName) -> Iterator[dict[str, Any]]:
-    """Yield what a member may send: requests and tokens under its name, and replies."""
-    yield _rule(f"{name}-requests", "ingress", ("query",), f"{root}/request/{name}/**")
-    yield _rule(f"{name}-replies", "ingress", ("reply", "declare_queryable"), f"{root}/request/*/{name}/**")
-    yield _rule(f"{name}-is-there", "ingress", ("liveliness_token",), f"{root}/live/{name}/**")
-    yield _rule(
-        f"{name}-watches",
-        "ingress",
-        ("liveliness_query", "declare_liveliness_subscriber"),
-        f"{ROOT}/*/live/**",
-        f"{root}/live/**",
-    )
+def _of_coordinator(name: NodeName) -> Iterator[dict[str, Any]]:
+    """Yield what passes between a member and the coordinator, as the member sees it: all, also of other members."""
+    for flow in ("ingress", "egress"):
+        yield _rule(f"{name}-{flow}", flow, ("query", "reply", "declare_queryable"), f"{ROOT}/**")
 
 
-def _what_it_may_hear(root: str, own: NodeName, name: NodeName) -> Iterator[dict[str, Any]]:
-    """Yield what may be sent to a member: requests and replies for it, and the announcements of this node."""
-    yield _rule(f"{name}-is-requested", "egress", ("query",), f"{root}/request/{own}/{name}/**")
-    yield _rule(f"{name}-is-replied-to", "egress", ("reply",), f"{root}/request/{name}/{own}/**")
-    yield _rule(f"{name}-sees", "egress", _DECLARATIONS, f"{ROOT}/**")
-
-
-_DECLARATIONS: Final = (
-    "declare_subscriber", "declare_queryable", "liveliness_token", "liveliness_query", "declare_liveliness_subscriber",
-)  # fmt: skip
+def _of_member(name: NodeName) -> Iterator[dict[str, Any]]:
+    """Yield what a member may send, requests under its name and replies, and what may be sent to it."""
+    yield _rule(f"{name}-requests", "ingress", ("query",), f"{ROOT}/{name}/**")
+    yield _rule(f"{name}-replies", "ingress", ("reply", "declare_queryable"), f"{ROOT}/*/{name}/*")
+    yield _rule(f"{name}-is-requested", "egress", ("query",), f"{ROOT}/*/{name}/*")
+    yield _rule(f"{name}-is-replied-to", "egress", ("reply",), f"{ROOT}/{name}/**")
 
 
 def _rule(name: str, flow: str, messages: Sequence[str], *keys: str) -> dict[str, Any]:

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from opavnic.base.files import FileError, read_bytes, read_text
 from opavnic.base.packages import advice
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.protocol.membership import node_name
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName, node_name
 from opavnic.cluster.protocol.zenoh_config import MAX_MEMBERS, Credentials
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import ClusterError, PeerRequestError
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName
+from opavnic.cluster.protocol.zenoh_config import ROOT
 
 if TYPE_CHECKING:
     import zenoh
@@ -58,7 +59,6 @@ class Requests:
     async def send(
         self,
         session: zenoh.Session,
-        root: str,
         node: NodeName,
         verb: str,
         body: Mapping[str, Any],
@@ -66,7 +66,7 @@ class Requests:
     ) -> dict[str, Any]:
         """Send a request to a node and return its reply.
 
-        Args:    root: of the keys of the fabric. verb: letters, digits and hyphens. body: JSON, at most MAX_BODY bytes.
+        Args:    verb: letters, digits and hyphens. body: JSON, at most MAX_BODY bytes.
         Raises:  PeerRequestError: no reply in time, no such node, or the node's refusal.
         """
         where = f"node {node}: {verb}"
@@ -89,7 +89,7 @@ class Requests:
             self.soon(_settle, replied, False, json.dumps({"error": "no reply"}).encode())
 
         session.get(
-            f"{root}/request/{self._name}/{node}/{verb}",
+            f"{ROOT}/{self._name}/{node}/{verb}",
             zenoh.handlers.Callback(on_reply, on_end, indirect=False),
             payload=data,
             timeout=timeout_s,
@@ -108,8 +108,8 @@ class Requests:
         reason = reply.get("error") if reply is not None else None
         raise PeerRequestError(f"{where}: {reason if isinstance(reason, str) else 'malformed reply'}")
 
-    def declare(self, session: zenoh.Session, root: str) -> Any:
-        """Reply to requests that come by a session, as long as what is returned is kept."""
+    def declare(self, session: zenoh.Session, name: NodeName) -> Any:
+        """Reply to requests for a name that come by a session, as long as what is returned is kept."""
         import zenoh
 
         def on_query(query: zenoh.Query) -> None:
@@ -118,12 +118,13 @@ class Requests:
             else:
                 query.drop()
 
-        key = f"{root}/request/*/{self._name}/*"
-        return session.declare_queryable(key, zenoh.handlers.Callback(on_query, indirect=False))
+        return session.declare_queryable(
+            f"{ROOT}/*/{name}/*", zenoh.handlers.Callback(on_query, indirect=False)
+        )
 
     def _receive(self, query: zenoh.Query) -> None:
         self._unread.release()
-        _, _, _, sender, _, verb = str(query.key_expr).split("/")
+        _, sender, _, verb = str(query.key_expr).split("/")
         payload = query.payload
         body = None if payload is None or len(payload) > MAX_BODY else _json_object(payload.to_bytes())
         if body is None:

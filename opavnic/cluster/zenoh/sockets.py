@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import secrets
 import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.protocol.transport import NodeName
-from opavnic.cluster.protocol.zenoh_config import Address, Credentials
+from opavnic.cluster.protocol.membership import NodeName
+from opavnic.cluster.protocol.zenoh_config import LEASE_S, Address, Credentials
 from opavnic.cluster.zenoh.credentials import name_in
 
 CONNECT_S: Final = 3.0
@@ -97,37 +98,50 @@ class PeerListener:
         self._expected: dict[bytes, tuple[NodeName, Callable[[PeerSocket], None]]] = {}
         """By ticket."""
         self._accepting: set[asyncio.Task[None]] = set()
-        self.hosts: list[str] = []
-        """The hosts on which it listens."""
-        self.port = 0
+        self._hosts: list[str] = []
+        self._port = 0
 
-    def listen(self, addresses: Sequence[Address]) -> None:
-        """Listen on the hosts of these addresses: on the port after that of the first, or on any if that is taken.
+    def listen(self, addresses: Sequence[Address], *, is_beside: bool) -> None:
+        """Listen on these addresses, all on one port.
 
+        Args:    is_beside: Zenoh listens there: on the next port, or on any if that is taken.
         Raises:  ClusterInputError: it cannot listen there.
         """
         loop = asyncio.get_running_loop()
-        for host in dict.fromkeys(address.host.strip("[]") for address in addresses):
-            wanted = self.port or addresses[0].port + 1
-            one = _listening(host, wanted) or _listening(host, 0)
-            if one is None:
-                raise ClusterInputError(f"cannot listen on {host}, port {wanted}, nor on any other")
-            self.port = int(one.getsockname()[1])
-            self.hosts.append(host)
+        for address in addresses:
+            wanted = self._port or address.port + is_beside
+            try:
+                try:
+                    one = _listening(address.host, wanted)
+                except (OSError, OverflowError):
+                    if not is_beside:
+                        raise
+                    one = _listening(address.host, 0)
+            except OSError as error:
+                raise ClusterInputError(f"cannot listen on {address}: {error.strerror}") from None
+            self._port = int(one.getsockname()[1])
+            self._hosts.append(address.host.strip("[]"))
             self._listening.append(one)
             loop.add_reader(one, self._accept, one)
 
-    def expect(self, peer: NodeName, accepted: Callable[[PeerSocket], None]) -> str:
-        """Return a ticket for one connection of a machine, which is to come soon."""
+    def expect(
+        self, peer: NodeName, accepted: Callable[[PeerSocket], None], links: Sequence[str]
+    ) -> dict[str, Any]:
+        """Expect one connection of a machine, which is to come soon; return what it needs for `connect`.
+
+        Args:  links: near ends of links to other machines, such as "tls/192.0.2.2:40112", by which this one is seen.
+        """
         ticket = secrets.token_bytes(TICKET_SIZE)
         self._expected[ticket] = peer, accepted
         asyncio.get_running_loop().call_later(3 * CONNECT_S, self._expected.pop, ticket, None)
-        return ticket.hex()
+        seen = [Address.parse(link.partition("#")[0].partition("?")[0]).host.strip("[]") for link in links]
+        hosts = [one for host in self._hosts for one in (seen if _is_wildcard(host) else [host])]
+        return {"hosts": list(dict.fromkeys(hosts)), "port": self._port, "ticket": ticket.hex()}
 
     def _accept(self, listening: socket.socket) -> None:
         with contextlib.suppress(OSError):
             one, _ = listening.accept()
-            one.setblocking(False)
+            _has_lease(one)
             if len(self._accepting) >= BACKLOG:
                 one.close()
                 return
@@ -161,7 +175,7 @@ class PeerListener:
                 found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 family, kind, protocol, _, where = found[0]
                 one = socket.socket(family, kind, protocol)
-                one.setblocking(False)
+                _has_lease(one)
                 async with asyncio.timeout(CONNECT_S):
                     await loop.sock_connect(one, where)
                     await loop.sock_sendall(one, bytes.fromhex(ticket))
@@ -184,21 +198,36 @@ class PeerListener:
             task.cancel()
 
 
-def _listening(host: str, port: int) -> socket.socket | None:
-    """Return a socket that listens; None: the port is taken, or the host is not here."""
-    if port > 65535:
-        return None
-    try:
-        family, kind, protocol, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        one = socket.socket(family, kind, protocol)
-    except OSError:
-        return None
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens. Raises OSError: the port is taken, or the host is not here; OverflowError."""
+    family, kind, protocol, _, where = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+    one = socket.socket(family, kind, protocol)
     try:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.setblocking(False)
         one.bind(where)
         one.listen(BACKLOG)
-    except OSError:
+    except BaseException:
         one.close()
-        return None
+        raise
     return one
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _has_lease(one: socket.socket) -> None:
+    """End a connection whose other end is not reached any more, or takes nothing, after the lease."""
+    one.setblocking(False)
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_KEEPIDLE, 1),
+        (socket.TCP_KEEPINTVL, 1),
+        (socket.TCP_KEEPCNT, round(LEASE_S) - 1),
+        (socket.TCP_USER_TIMEOUT, round(1000 * LEASE_S)),
+    ):
+        one.setsockopt(socket.IPPROTO_TCP, option, value)

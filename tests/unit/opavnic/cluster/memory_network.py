@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import PeerRequestError
-from opavnic.cluster.protocol.transport import NodeName, NodeState, Presence
+from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.zenoh.requests import Verb, reply_to
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
 
@@ -22,11 +22,10 @@ from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
 class MemoryNetwork:
     """The network between transports; `part` cuts the connection of two machines and `heal` restores it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, latency_s: float = 1e-4, fabric: int = 1) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, latency_s: float = 1e-4) -> None:
         """Make a network without machines. Args: latency_s: from one machine to another."""
         self.loop = loop
         self.latency_s = latency_s
-        self.fabric = fabric
         self.up: dict[NodeName, MemoryTransport] = {}
         self.apart: set[frozenset[NodeName]] = set()
         self.epochs = 0
@@ -104,12 +103,13 @@ class MemoryTransport:
     """The transport of one machine."""
 
     def __init__(self, net: MemoryNetwork, name: NodeName, is_coordinator: bool) -> None:
-        self.on_node: Callable[[NodeName, NodeState], None] = lambda _name, _state: None
+        self.on_node: Callable[[NodeName, NodeState | None], None] = lambda _name, _state: None
         self.verbs: dict[str, Verb] = {}
         self._net = net
         self._name = name
         self._is_coordinator = is_coordinator
         self.epoch = 0
+        self.nodes: dict[NodeName, NodeState] = {}
         self._ends: list[MemoryEnd] = []
         self._expected: dict[int, Callable[[PeerSocket], None]] = {}
 
@@ -117,11 +117,6 @@ class MemoryTransport:
     def name(self) -> NodeName:
         """The name of this node."""
         return self._name
-
-    @property
-    def fabric(self) -> int:
-        """The fabric's id."""
-        return self._net.fabric
 
     async def start(self) -> None:
         """Join."""
@@ -148,12 +143,11 @@ class MemoryTransport:
 
     def sees(self, name: NodeName, other: MemoryTransport | None) -> None:
         """Note that a machine has joined or left."""
-        if other is None:
-            self.on_node(name, NodeState(Presence.GONE))
-        else:
-            self.on_node(
-                name, NodeState(Presence.JOINED, is_coordinator=other._is_coordinator, epoch=other.epoch)
-            )
+        if other is not None:
+            self.nodes[name] = state = NodeState(other.epoch, other._is_coordinator)
+            self.on_node(name, state)
+        elif self.nodes.pop(name, None) is not None:
+            self.on_node(name, None)
 
     def expect(self, _node: NodeName, accepted: Callable[[PeerSocket], None]) -> dict[str, Any]:
         """Expect a connection of a machine."""

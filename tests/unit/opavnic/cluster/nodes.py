@@ -13,13 +13,11 @@ from typing import Any
 
 import zenoh
 
-from opavnic.cluster.protocol.membership import MachineRole
-from opavnic.cluster.protocol.transport import NodeName, NodeState
+from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config
 from opavnic.cluster.zenoh.credentials import load_credentials
 from opavnic.cluster.zenoh.transport import ZenohTransport
 
-FABRIC = 0x301
 GETS_IN_S = 60.0
 """How long a node that is to get in may take, on a busy machine; who is to be kept out tries for less."""
 
@@ -35,11 +33,11 @@ def free_port() -> int:
 class Events:
     """What a transport told, and a way to wait for it."""
 
-    nodes: list[tuple[str, NodeState]] = field(default_factory=list)
+    nodes: list[tuple[str, NodeState | None]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self, transport: ZenohTransport) -> Events:
-        def on_node(name: NodeName, state: NodeState) -> None:
+        def on_node(name: NodeName, state: NodeState | None) -> None:
             self.nodes.append((name, state))
             self._changed.set()
 
@@ -52,8 +50,8 @@ class Events:
             self._changed.clear()
             await self._changed.wait()
 
-    def saw(self, name: str, presence: str) -> bool:
-        return any(one == name and state.presence.value == presence for one, state in self.nodes)
+    def saw(self, name: str, is_there: bool = True) -> bool:
+        return any(one == name and (state is not None) == is_there for one, state in self.nodes)
 
 
 def plan(name: str, port: int, *, joins: bool, folder: Path | None = None, **more: Any) -> SessionPlan:
@@ -71,12 +69,7 @@ async def coordinator(
     port: int, folder: Path | None = None, **more: Any
 ) -> AsyncIterator[tuple[ZenohTransport, Events]]:
     digest = more.pop("digest", "-")
-    one = ZenohTransport(
-        plan("c", port, joins=False, folder=folder, **more),
-        MachineRole.COORDINATOR,
-        fabric=FABRIC,
-        digest=digest,
-    )
+    one = ZenohTransport(plan("c", port, joins=False, folder=folder, **more), digest)
     events = Events().listen(one)
     await one.start()
     try:
@@ -91,9 +84,7 @@ async def member(
 ) -> AsyncIterator[tuple[ZenohTransport, Events]]:
     digest = more.pop("digest", "-")
     more.setdefault("join_timeout_s", GETS_IN_S)
-    one = ZenohTransport(
-        plan(name, port, joins=True, folder=folder, **more), MachineRole.MEMBER, digest=digest
-    )
+    one = ZenohTransport(plan(name, port, joins=True, folder=folder, **more), digest)
     events = Events().listen(one)
     await one.start()
     try:
@@ -113,6 +104,6 @@ async def raw_session(wanted: dict[str, Any]) -> AsyncIterator[zenoh.Session]:
 
 def hostile(one: SessionPlan) -> dict[str, Any]:
     """Return the configuration of a member that has its credentials and keeps none of its own rules."""
-    wanted = config(one, FABRIC)
+    wanted = config(one, 5)
     del wanted["access_control"]
     return wanted

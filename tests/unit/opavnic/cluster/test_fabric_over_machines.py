@@ -19,8 +19,8 @@ from opavnic.cluster.errors import ClusterInputError, PeerRequestError
 from opavnic.cluster.machines.coordinator import Coordinator
 from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.placement import Loads
-from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
@@ -252,6 +252,52 @@ async def test_machine_that_was_away_gets_the_faults_of_now() -> None:
 
         await until(knows)
         assert made.host("h4").world.hosts["h4"].port.state is PortState.DOWN
+
+
+async def test_fault_that_is_over_on_a_machine_is_not_set_there_again() -> None:
+    """Neither where it was away, nor where another process has taken its place: what is used up stays so."""
+    async with cluster() as made:
+        coordinator = made.machines["alpha"].remote_machines
+        for text in ("loss on h3 100% count=2", "loss on h4 100% for=1s", "loss on h3 1%"):
+            await coordinator.change_faults({"add": text})
+
+        def over(name: str) -> dict[int, bool]:
+            return {number: fault.is_over for number, fault in made.labs[name].world.faults.known.items()}
+
+        netdev = next(iter(made.host("h3").vnics())).netdev
+        assert isinstance(netdev, MemoryNetdev)
+        for _ in range(3):
+            netdev.transmit(b"\xff" * 6 + netdev.host_address + bytes(60))
+        await asyncio.sleep(2.0)
+        assert over("beta") == {1: True, 2: True, 3: False}
+        hits = made.labs["beta"].world.faults.known[1].hits
+        for peer in ("alpha", "gamma"):
+            made.net.part("beta", peer)
+        await coordinator.change_faults({"add": "loss on h5 1%"})
+        for peer in ("alpha", "gamma"):
+            made.net.heal("beta", peer)
+
+        async def knows() -> bool:
+            return over("beta") == {1: True, 2: True, 3: False, 4: False}
+
+        await until(knows)
+        assert made.labs["beta"].world.faults.known[1].hits == hits == 2
+
+        made.net.up[NodeName("beta")].kill()
+        await made.labs.pop("beta").stop()
+        made.machines["beta"] = again = Member(made.net.transport("beta"), progress=print)
+        lab = await again.join()
+        assert lab is not None
+        made.labs["beta"] = lab
+        async with lab:
+
+            async def knows_the_others() -> bool:
+                return over("beta") == {3: False, 4: False}
+
+            await until(knows_the_others)
+            await asyncio.sleep(2.0)
+            assert over("beta") == {3: False, 4: False}
+            assert over("alpha").keys() == {1, 2, 3, 4}
 
 
 async def test_lanes_and_routes_are_those_of_the_machine_that_has_them() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from opavnic.cluster.errors import ClusterInputError
 from opavnic.cluster.machines.node import topology_of
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.placement import Loads, place
-from opavnic.cluster.protocol.transport import NodeName
 from opavnic.lab.run.lab import Lab
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from opavnic.world.em_node import EM_NODE

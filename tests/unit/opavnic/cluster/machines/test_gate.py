@@ -27,13 +27,14 @@ from opavnic.cluster.errors import MessageError
 from opavnic.cluster.machines.gate import Crossed, Gate, NativeGate
 from opavnic.cluster.machines.python_gate import FULL_BYTES, PythonGate
 from opavnic.cluster.protocol.frames import (
+    MANAGEMENT_SC,
     FrameType,
     Head,
     build_packets,
     build_received,
     records_of,
 )
-from opavnic.cluster.protocol.transport import MANAGEMENT_SC, NodeName
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.zenoh_config import Credentials
 from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
 from opavnic.cluster.zenoh.sockets import PeerSocket

@@ -1,178 +1,144 @@
-"""Who may be part of a fabric, and what a person reads who may not."""
+"""Who may be part of a fabric, what the coordinator tells the others, and what a person reads who may not."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opavnic.cluster.errors import ClusterInputError, MessageError
+from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedError
 from opavnic.cluster.protocol.frames import PROTOCOL
-from opavnic.cluster.protocol.membership import (
-    RESERVED_S,
-    ClusterMembership,
-    Hello,
-    MachineRole,
-    NodeEvent,
-    node_name,
-)
-from opavnic.cluster.protocol.transport import NodeName, Presence
+from opavnic.cluster.protocol.membership import NO_DIGEST, ClusterMembership, NodeName, NodeState, node_name
 
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16
+C, M1, M2 = NodeName("c"), NodeName("m1"), NodeName("m2")
 
 
-def hello(name: str, epoch: int, role: MachineRole = MachineRole.MEMBER, digest: str = "-") -> Hello:
-    return Hello(NodeName(name), role, 0x301, epoch, digest)
+def hello(epoch: int, digest: str = NO_DIGEST, protocol: int = PROTOCOL) -> dict[str, Any]:
+    return {"protocol": protocol, "epoch": epoch, "digest": digest}
 
 
-COORDINATOR = hello("c", 1, MachineRole.COORDINATOR, LAB)
+def coordinator_linked_to(*sessions: int) -> ClusterMembership:
+    fabric = ClusterMembership(C, LAB)
+    for session in sessions:
+        fabric.linked(session, "a")
+    return fabric
 
 
-def said(events: list[NodeEvent]) -> list[tuple[str, Presence, str]]:
-    return [(event.name, event.state.presence, event.state.reason) for event in events]
+def test_node_is_part_of_the_fabric_from_its_admission_until_its_last_link_ends() -> None:
+    fabric = coordinator_linked_to(5, 6)
+    assert list(fabric.admit(M1, hello(5))) == [(M1, NodeState(5))]
+    assert list(fabric.admit(M1, hello(5))) == []
+    fabric.linked(5, "b")
+    assert list(fabric.unlinked(5, "a")) == []
+    assert list(fabric.unlinked(6, "a")) == []
+    assert fabric.nodes == {M1: NodeState(5)}
+    assert list(fabric.unlinked(5, "b")) == [(M1, None)]
+    assert list(fabric.unlinked(5, "b")) == []
+    assert fabric.nodes == {}
 
 
-def test_hello_reads_back_from_the_key_of_its_token() -> None:
-    for one in (COORDINATOR, hello("m-1.rack", (1 << 64) - 1)):
-        assert Hello.parse(f"{one.fabric:x}", one.chunks()) == one
+def test_node_whose_link_is_not_known_is_neither_admitted_nor_refused() -> None:
+    fabric = coordinator_linked_to()
+    with pytest.raises(ClusterError, match="no link of session 5") as error:
+        fabric.admit(M1, hello(5))
+    assert not isinstance(error.value, JoinRefusedError)
+    fabric.linked(5, "a")
+    assert list(fabric.admit(M1, hello(5))) == [(M1, NodeState(5))]
 
 
-@given(st.text(max_size=60), st.text(max_size=8))
-def test_any_token_is_a_hello_or_a_message_error(chunks: str, fabric: str) -> None:
-    for text in (chunks, f"m/member/1/{chunks}", f"m/member/{chunks}/5/-"):
-        try:
-            Hello.parse(fabric, text)
-        except MessageError:
-            continue
-
-
-def test_nodes_join_and_go_once() -> None:
-    fabric = ClusterMembership(hello("m1", 5))
-    assert said(fabric.appeared([hello("m2", 6), COORDINATOR])) == [
-        ("c", Presence.JOINED, ""),
-        ("m2", Presence.JOINED, ""),
-    ]
-    assert fabric.appeared([COORDINATOR]) == []
-    assert fabric.coordinator == COORDINATOR
-    assert said(fabric.vanished(COORDINATOR)) == [("c", Presence.GONE, "")]
-    assert fabric.vanished(COORDINATOR) == []
-
-
-def test_second_node_of_a_name_is_refused_by_name_until_the_first_has_gone() -> None:
-    fabric = ClusterMembership(COORDINATOR)
-    first, second = hello("m1", 9), hello("m1", 2)
-    fabric.appeared([first])
-    line = "node m1: the fabric has a node of this name already: choose another one with --name"
-    assert said(fabric.appeared([second])) == [("m1", Presence.REFUSED, line)]
-    assert fabric.refused() == {"m1": line}
-    assert said(fabric.vanished(first)) == [("m1", Presence.GONE, ""), ("m1", Presence.JOINED, "")]
-
-
-def test_second_coordinator_is_refused_with_what_to_do() -> None:
-    fabric = ClusterMembership(hello("m1", 5))
-    fabric.appeared([COORDINATOR])
-    (event,) = fabric.appeared([hello("d", 7, MachineRole.COORDINATOR, LAB)])
-    assert event.state.presence is Presence.REFUSED
-    assert event.state.reason == (
-        "node d: fabric 0x301 has a coordinator already, c: join it with `opavnic node --join`, or give the other lab "
-        "another fabric id"
-    )
-
-
-def test_member_that_says_it_is_coordinator_is_refused_where_credentials_name_another() -> None:
-    fabric = ClusterMembership(hello("m1", 5), coordinators=[NodeName("c")])
-    (event,) = fabric.appeared([hello("m2", 1, MachineRole.COORDINATOR)])
-    assert event.state.reason == "node m2 may not be coordinator: the credentials name c"
-    assert said(fabric.appeared([COORDINATOR])) == [("c", Presence.JOINED, "")]
+def test_second_node_of_a_name_is_refused_until_the_first_has_left() -> None:
+    fabric = coordinator_linked_to(5, 6)
+    list(fabric.admit(M1, hello(5)))
+    line = r"^node m1: the fabric has a node of this name already: choose another one with --name$"
+    with pytest.raises(JoinRefusedError, match=line):
+        fabric.admit(M1, hello(6))
+    with pytest.raises(JoinRefusedError, match=r"^node c: the fabric has a node of this name"):
+        fabric.admit(C, hello(6))
+    list(fabric.unlinked(5, "a"))
+    assert list(fabric.admit(M1, hello(6))) == [(M1, NodeState(6))]
 
 
 def test_node_of_another_version_is_refused_with_both_versions() -> None:
-    old = Hello.parse("301", "m9/member/7/whatever/that/means")
-    (event,) = ClusterMembership(COORDINATOR).appeared([old])
-    assert event.state.reason == (
-        f"node m9 uses version 7 of the protocol, this node version {PROTOCOL}: install the same opavnic on both"
-    )
+    fabric = coordinator_linked_to(5)
+    line = f"^node m1 uses version 3 of the protocol, this node version {PROTOCOL}: install the same opavnic on both$"
+    with pytest.raises(JoinRefusedError, match=line):
+        fabric.admit(M1, {"protocol": 3, "whatever": "that means"})
 
 
 def test_node_with_another_lab_file_is_refused_and_one_without_is_not() -> None:
-    fabric = ClusterMembership(COORDINATOR)
-    events = fabric.appeared([hello("m1", 5, digest=LAB), hello("m2", 6, digest=OTHER_LAB), hello("m3", 7)])
-    assert [(name, presence) for name, presence, _ in said(events)] == [
-        ("m1", Presence.JOINED),
-        ("m2", Presence.REFUSED),
-        ("m3", Presence.JOINED),
-    ]
-    assert fabric.refused()[NodeName("m2")] == (
-        "node m2 brings another lab file (bbbbbbbbbbbb) than the coordinator c runs (aaaaaaaaaaaa): bring that one, "
-        "or none"
-    )
+    fabric = coordinator_linked_to(5, 6)
+    with pytest.raises(
+        JoinRefusedError, match=r"^node m1 brings another lab file \(bbbbbbbbbbbb\) than the coordi"
+    ):
+        fabric.admit(M1, hello(5, OTHER_LAB))
+    assert list(fabric.admit(M1, hello(5, LAB))) == [(M1, NodeState(5))]
+    assert list(fabric.admit(M2, hello(6))) == [(M2, NodeState(6))]
 
 
-def test_node_that_was_here_before_a_coordinator_with_another_file_goes() -> None:
-    fabric = ClusterMembership(hello("m1", 5))
-    fabric.appeared([hello("m2", 6, digest=OTHER_LAB)])
-    events = said(fabric.appeared([COORDINATOR]))
-    assert [(name, presence) for name, presence, _ in events] == [
-        ("m2", Presence.GONE),
-        ("m2", Presence.REFUSED),
-        ("c", Presence.JOINED),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("own", "there", "line"),
-    [
-        (hello("m1", 5), hello("m1", 9), "node m1: the fabric has a node of this name"),
-        (
-            hello("d", 5, MachineRole.COORDINATOR),
-            COORDINATOR,
-            "node d: fabric 0x301 has a coordinator already, c",
-        ),
-        (hello("m1", 5, digest=OTHER_LAB), COORDINATOR, "node m1 brings another lab file"),
-    ],
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
 )
-def test_node_that_joins_learns_why_it_may_not(own: Hello, there: Hello, line: str) -> None:
-    fabric = ClusterMembership(own)
-    fabric.appeared([there])
-    refusal = fabric.own_refusal()
-    assert refusal is not None
-    assert refusal.startswith(line)
 
 
-def test_coordinator_admits_the_first_of_two_that_ask_for_one_name() -> None:
-    fabric = ClusterMembership(COORDINATOR)
-    first, second = hello("m1", 9), hello("m1", 2)
-    assert fabric.admit(first, 0.0) is None
-    assert fabric.admit(first, 0.1) is None
-    refusal = fabric.admit(second, 1.0)
-    assert refusal is not None
-    assert "a node of this name already" in refusal
-    fabric.appeared([first])
-    assert fabric.admit(second, 99.0) == refusal
-    fabric.vanished(first)
-    assert fabric.admit(second, 99.0) is None
+@given(st.dictionaries(st.sampled_from(["protocol", "epoch", "digest"]), JSON))
+def test_any_request_to_join_is_an_admission_or_an_error(body: dict[str, Any]) -> None:
+    fabric = coordinator_linked_to(5)
+    try:
+        assert list(fabric.admit(M1, body)) == [(M1, NodeState(5))]
+    except ClusterError:
+        assert fabric.nodes == {}
 
 
-def test_name_of_a_node_that_was_admitted_and_never_came_is_free_again() -> None:
-    fabric = ClusterMembership(COORDINATOR)
-    fabric.admit(hello("m1", 9), 0.0)
-    assert fabric.admit(hello("m1", 2), RESERVED_S) is None
+@given(st.text(max_size=4), st.dictionaries(st.text(max_size=4), JSON))
+def test_whatever_a_coordinator_tells_is_heard_or_an_error(name: str, machines: dict[str, Any]) -> None:
+    try:
+        list(ClusterMembership(M1).hear(name, machines))
+    except (ClusterError, ClusterInputError):
+        return
+    assert all(type(epoch) in (int, bool) for epoch in machines.values())
 
 
-@given(
-    st.permutations([COORDINATOR, hello("d", 4, MachineRole.COORDINATOR, LAB), hello("m", 6), hello("m", 5)])
-)
-def test_all_who_see_the_same_at_once_agree(order: list[Hello]) -> None:
-    fabric = ClusterMembership(hello("me", 99))
-    fabric.appeared(order)
-    assert fabric.nodes() == {"c": COORDINATOR, "m": hello("m", 5)}
+def heard(fabric: ClusterMembership, **machines: int) -> list[tuple[str, NodeState | None]]:
+    return [(str(name), state) for name, state in fabric.hear("c", machines)]
+
+
+def test_member_knows_of_the_others_what_the_coordinator_tells() -> None:
+    coordinator, member = coordinator_linked_to(5, 6), ClusterMembership(M1)
+    list(coordinator.admit(M1, hello(5)))
+    list(coordinator.admit(M2, hello(6)))
+    assert heard(member, **coordinator.told(1)) == [("c", NodeState(1, True)), ("m2", NodeState(6))]
+    assert heard(member, **coordinator.told(1)) == []
+    list(coordinator.unlinked(6, "a"))
+    assert coordinator.told(1) == {"c": 1, "m1": 5, "m2": 0}
+    assert heard(member, **coordinator.told(1)) == [("m2", None)]
+    coordinator.linked(7, "a")
+    list(coordinator.admit(M2, hello(7)))
+    assert heard(member, **coordinator.told(1)) == [("m2", NodeState(7))]
+
+
+def test_process_that_took_the_place_of_another_one_is_told_as_that() -> None:
+    member = ClusterMembership(M1)
+    heard(member, c=1, m2=6)
+    assert heard(member, c=1, m2=7) == [("m2", None), ("m2", NodeState(7))]
+
+
+def test_coordinator_that_is_started_again_takes_nobody_away_whom_it_has_not_seen_yet() -> None:
+    member = ClusterMembership(M1)
+    member.linked(1, "a")
+    heard(member, c=1, m2=6)
+    assert list(member.unlinked(1, "a")) == [(C, None)]
+    assert member.nodes == {M2: NodeState(6)}, "they reach each other"
+    assert heard(member, c=2, m1=5) == [("c", NodeState(2, True))]
+    assert member.nodes == {M2: NodeState(6), C: NodeState(2, True)}
 
 
 def test_names_that_would_break_keys_are_refused_with_what_is_right() -> None:
-    for bad in ("", "a/b", "*", "a$b", "x" * 64, "-a", "a ", "ä"):
+    for bad in ("", "a/b", "*", "a$b", "x" * 64, "-", "-a", "a ", "ä"):
         with pytest.raises(ClusterInputError, match="letters, digits"):
             node_name(bad)
     assert node_name("rack1-m2.lab_a") == "rack1-m2.lab_a"
-    assert replace(COORDINATOR, name=node_name("x")).chunks().startswith(f"x/coordinator/{PROTOCOL}/")

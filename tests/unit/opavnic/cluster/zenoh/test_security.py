@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,11 @@ import pytest
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.protocol.frames import PROTOCOL
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, check, config
 from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
 from opavnic.cluster.zenoh.sockets import PeerSocket
 from unit.opavnic.cluster.nodes import (
-    FABRIC,
     GETS_IN_S,
     coordinator,
     free_port,
@@ -38,7 +38,7 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_members_with_certificates_of_one_ca_meet_and_ask(ca: Path) -> None:
     port = free_port()
     async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, _):
-        await saw.until(lambda: saw.saw("m1", "joined"))
+        await saw.until(lambda: saw.saw("m1"))
 
         async def serve(sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
             return {"sender": sender}
@@ -52,9 +52,7 @@ async def _refused(wanted: dict[str, Any]) -> bool:
     """Return whether a session with this configuration reaches nobody."""
     try:
         async with raw_session(wanted) as session:
-            replies = await asyncio.to_thread(
-                lambda: list(session.liveliness().get("opavnic/*/live/**", timeout=1.0))
-            )
+            replies = await asyncio.to_thread(lambda: list(session.get("opavnic/m1/-/join", timeout=1.0)))
             return not replies and not session.info.peers_zid()
     except Exception as error:
         return type(error).__name__ == "ZError"
@@ -63,12 +61,11 @@ async def _refused(wanted: dict[str, Any]) -> bool:
 async def test_client_without_a_certificate_gets_in_nowhere(ca: Path) -> None:
     port = free_port()
     async with coordinator(port, ca / "c") as (_, saw):
-        wanted = hostile(plan("m1", port, joins=True, folder=ca / "m1"))
+        wanted = hostile(plan("m1", port, joins=True, folder=ca / "m1", join_timeout_s=1.0))
         tls = wanted["transport"]["link"]["tls"]
         for key in list(tls):
             if key != "root_ca_certificate" and key != "verify_name_on_connect":
                 del tls[key]
-        wanted["listen"]["endpoints"] = []
         assert await _refused(wanted)
         assert not saw.nodes
 
@@ -76,7 +73,7 @@ async def test_client_without_a_certificate_gets_in_nowhere(ca: Path) -> None:
 async def test_client_without_tls_gets_in_nowhere(ca: Path) -> None:
     port = free_port()
     async with coordinator(port, ca / "c") as (_, saw):
-        assert await _refused(config(plan("m1", port, joins=True), FABRIC))
+        assert await _refused(config(plan("m1", port, joins=True, join_timeout_s=1.0), 5))
         assert not saw.nodes
 
 
@@ -84,7 +81,7 @@ async def test_certificate_of_another_ca_gets_in_nowhere(ca: Path, tmp_path: Pat
     port = free_port()
     make_authority(tmp_path / "other", ["m1"])
     async with coordinator(port, ca / "c") as (_, saw):
-        wanted = hostile(plan("m1", port, joins=True, folder=tmp_path / "other" / "m1"))
+        wanted = hostile(plan("m1", port, joins=True, folder=tmp_path / "other" / "m1", join_timeout_s=1.0))
         wanted["transport"]["link"]["tls"]["root_ca_certificate"] = str(ca / "ca.pem")
         assert await _refused(wanted)
         assert not saw.nodes
@@ -101,36 +98,60 @@ def test_certificate_of_another_node_is_refused_before_anything_is_sent(ca: Path
 async def test_member_cannot_speak_as_another_nor_hear_what_is_not_for_it(ca: Path) -> None:
     port = free_port()
     async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, _):
-        await saw.until(lambda: saw.saw("m1", "joined"))
+        await saw.until(lambda: saw.saw("m1"))
         insider = plan("m2", port, joins=True, folder=ca / "m2", join_timeout_s=GETS_IN_S)
         async with raw_session(hostile(insider)) as liar:
             heard: list[str] = []
             ear = liar.declare_queryable("opavnic/**", lambda query: heard.append(str(query.key_expr)))
-            token = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m9/member/{PROTOCOL}/5/-")
-            own = liar.liveliness().declare_token(f"opavnic/{FABRIC:x}/live/m2/member/{PROTOCOL}/5/-")
-            await saw.until(lambda: saw.saw("m2", "joined"))
-            assert not saw.saw("m9", "joined")
-            replies = await asyncio.to_thread(
-                lambda: list(liar.get(f"opavnic/{FABRIC:x}/request/m1/c/status", payload=b"{}", timeout=1.0))
-            )
-            assert not [reply for reply in replies if reply.ok is not None]
+
+            def ask(key: str, **body: Any) -> list[Any]:
+                found = liar.get(key, payload=json.dumps(body), timeout=GETS_IN_S)
+                return [reply.ok.payload.to_string() for reply in found if reply.ok is not None]
+
+            hello = {"protocol": PROTOCOL, "epoch": 5, "digest": "-"}
+            joined = await asyncio.to_thread(ask, "opavnic/m2/-/join", **hello)
+            assert json.loads(joined[0])["coordinator"] == "c"
+            assert saw.saw("m2")
 
             async def serve(sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
                 return {"sender": sender}
 
-            m1.verbs["status"] = serve
+            m1.verbs["status"] = c.verbs["status"] = serve
+            assert [json.loads(one) for one in await asyncio.to_thread(ask, "opavnic/m2/c/status")] == [
+                {"sender": "m2"}
+            ]
+            lies = ("opavnic/m1/c/status", "opavnic/c/m1/status", "opavnic/m9/-/join")
+            for key in lies:
+                assert await asyncio.to_thread(ask, key, **hello) == []
+            assert not saw.saw("m9")
             assert await c.request(M1, "status", {}) == {"sender": "c"}
-            assert not [key for key in heard if "/request/c/" in key]
+            assert await m1.request(C, "status", {}) == {"sender": "m1"}
+            assert not [key for key in heard if "/m2/" not in key and key not in lies]
             ear.undeclare()
-            token.undeclare()
-            own.undeclare()
+
+
+async def test_member_takes_nobody_for_the_coordinator_whom_its_credentials_do_not_name(ca: Path) -> None:
+    """Who has taken the address of the coordinator has a certificate of the CA, and answers."""
+    port = free_port()
+    impostor = plan("m2", port, joins=False, folder=ca / "m2")
+    async with raw_session(hostile(impostor)) as liar:
+        ear = liar.declare_queryable(
+            "opavnic/**",
+            lambda query: query.reply(
+                query.key_expr, json.dumps({"coordinator": "m2", "machines": {"m2": 5}})
+            ),
+        )
+        with pytest.raises(ClusterError, match="the coordinator does not answer"):
+            async with member("m1", port, ca / "m1", join_timeout_s=2.0):
+                pass
+        ear.undeclare()
 
 
 async def test_connection_is_for_the_member_that_has_requested_it(ca: Path, tmp_path: Path) -> None:
     port = free_port()
     make_authority(tmp_path / "other", ["m1"])
     async with coordinator(port, ca / "c") as (c, saw), member("m1", port, ca / "m1") as (m1, _):
-        await saw.until(lambda: saw.saw("m1", "joined"))
+        await saw.until(lambda: saw.saw("m1"))
         for stranger in (None, tmp_path / "other" / "m1", ca / "m2"):
             accepted = asyncio.get_running_loop().create_future()
             near = await m1.connect(C, c.expect(M1, accepted.set_result))

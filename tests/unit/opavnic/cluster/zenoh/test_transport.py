@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedError, PeerRequestError
-from opavnic.cluster.protocol.membership import MachineRole
-from opavnic.cluster.protocol.transport import NodeName
+from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import Address
 from opavnic.cluster.zenoh.credentials import make_authority
 from opavnic.cluster.zenoh.transport import ZenohTransport
-from unit.opavnic.cluster.nodes import FABRIC, GETS_IN_S, coordinator, free_port, member, plan
+from unit.opavnic.cluster.nodes import GETS_IN_S, coordinator, free_port, member, plan
 
 C, M1 = NodeName("c"), NodeName("m1")
 
@@ -27,7 +27,7 @@ async def test_node_connects_to_another_and_both_talk(is_secure: bool, tmp_path:
     folders = {name: tmp_path / "ca" / name if is_secure else None for name in ("c", "m1")}
     port = free_port()
     async with coordinator(port, folders["c"]) as (c, saw), member("m1", port, folders["m1"]) as (m1, _):
-        await saw.until(lambda: saw.saw("m1", "joined"))
+        await saw.until(lambda: saw.saw("m1"))
         for near, far in ((m1, c), (c, m1)):
             accepted = asyncio.get_running_loop().create_future()
             expected = far.expect(near.name, accepted.set_result)
@@ -107,25 +107,24 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> No
 async def test_node_that_is_cut_off_with_more_on_its_way_than_the_kernel_takes_is_gone_all_the_same(
     tmp_path: Path,
 ) -> None:
-    """Zenoh flushes a connection before it withdraws what came by it; of this one nobody takes anything any more."""
     make_authority(tmp_path / "ca", ["m1"], coordinators=["c"])
     port = free_port()
     async with coordinator(port, tmp_path / "ca" / "c", lease_s=3.0) as (c, saw), Cable(port) as cable:
         async with member("m1", cable.port, tmp_path / "ca" / "m1", lease_s=3.0):
-            await saw.until(lambda: saw.saw("m1", "joined"))
+            await saw.until(lambda: saw.saw("m1"))
             cable.cut()
             asked = asyncio.gather(
                 *(c.request(M1, "status", {"more": "y" * 900_000}) for _ in range(3)), return_exceptions=True
             )
-            await saw.until(lambda: saw.saw("m1", "gone"))
+            await saw.until(lambda: saw.saw("m1", is_there=False))
             await asked
-        assert not c.membership.nodes()
+        assert not c.nodes
 
 
 async def test_question_is_answered_with_the_name_of_who_asked() -> None:
     port = free_port()
     async with coordinator(port) as (c, saw), member("m1", port) as (m1, _):
-        await saw.until(lambda: saw.saw("m1", "joined"))
+        await saw.until(lambda: saw.saw("m1"))
 
         async def serve(sender: NodeName, body: dict[str, object]) -> dict[str, object]:
             return {"sender": sender, **body}
@@ -151,20 +150,56 @@ async def test_second_node_of_a_name_is_refused_on_its_own_side() -> None:
                 pass
 
 
-async def test_second_coordinator_and_other_lab_file_are_refused() -> None:
+async def test_node_with_another_lab_file_is_refused_on_its_own_side() -> None:
     port = free_port()
     async with coordinator(port, digest="aa" * 8):
-        second = ZenohTransport(
-            plan("d", port, joins=True, lease_s=0.5, join_timeout_s=GETS_IN_S),
-            MachineRole.COORDINATOR,
-            fabric=FABRIC,
-            digest="aa" * 8,
-        )
-        with pytest.raises(JoinRefusedError, match="fabric 0x301 has a coordinator already, c"):
-            await second.start()
         with pytest.raises(JoinRefusedError, match="brings another lab file"):
             async with member("m1", port, lease_s=0.5, digest="bb" * 8):
                 pass
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["tcp", "tls"])
+async def test_members_hear_of_each_other_from_the_coordinator_and_talk(
+    is_secure: bool, tmp_path: Path
+) -> None:
+    make_authority(tmp_path / "ca", ["m1", "m2"], coordinators=["c"])
+    folders = {name: tmp_path / "ca" / name if is_secure else None for name in ("c", "m1", "m2")}
+    port = free_port()
+    async with AsyncExitStack() as last:
+        _, saw = await last.enter_async_context(coordinator(port, folders["c"]))
+        m1, m1_saw = await last.enter_async_context(member("m1", port, folders["m1"]))
+        async with member("m2", port, folders["m2"]) as (m2, m2_saw):
+            await m1_saw.until(lambda: m1_saw.saw("m2"))
+            await m2_saw.until(lambda: m2_saw.saw("m1"))
+            assert m1.nodes == {"c": NodeState(m1.nodes[C].epoch, True), "m2": NodeState(m2.epoch)}
+
+            async def serve(sender: NodeName, _body: dict[str, object]) -> dict[str, object]:
+                return {"sender": sender}
+
+            m2.verbs["status"] = serve
+            assert await m1.request(NodeName("m2"), "status", {}) == {"sender": "m1"}
+        await m1_saw.until(lambda: m1_saw.saw("m2", is_there=False))
+        await saw.until(lambda: saw.saw("m2", is_there=False))
+
+
+async def test_members_keep_each_other_while_the_coordinator_is_away_and_join_it_again() -> None:
+    port = free_port()
+    async with AsyncExitStack() as members:
+        async with coordinator(port) as (first, _):
+            m1, m1_saw = await members.enter_async_context(member("m1", port))
+            m2, m2_saw = await members.enter_async_context(member("m2", port))
+            await m1_saw.until(lambda: m1_saw.saw("m2"))
+            await m2_saw.until(lambda: m2_saw.saw("m1"))
+        for saw in (m1_saw, m2_saw):
+            await saw.until(lambda: saw.saw("c", is_there=False))  # noqa: B023
+        async with coordinator(port) as (second, saw):
+            await saw.until(lambda: second.nodes.keys() == {"m1", "m2"})
+            for saw in (m1_saw, m2_saw):
+                await saw.until(lambda: ("c", NodeState(second.epoch, True)) in saw.nodes)  # noqa: B023
+            assert first.epoch != second.epoch
+            assert second.nodes == {"m1": NodeState(m1.epoch), "m2": NodeState(m2.epoch)}
+            assert not m1_saw.saw("m2", is_there=False)
+            assert not m2_saw.saw("m1", is_there=False)
 
 
 async def test_coordinator_that_is_not_there_is_one_line() -> None:
@@ -189,7 +224,7 @@ async def test_listening_where_it_cannot_is_a_line_about_that_and_not_about_the_
     for listen in ("tcp/192.0.2.77:0", f"tcp/127.0.0.1:{port}"):
         async with coordinator(port):
             wanted = replace(plan("m1", port, joins=True), listen=(Address.parse(listen, is_listen=True),))
-            one = ZenohTransport(replace(wanted, is_insecure=True), MachineRole.MEMBER)
+            one = ZenohTransport(replace(wanted, is_insecure=True))
             with pytest.raises(ClusterInputError, match=rf"cannot listen on {listen}: "):
                 await one.start()
 
@@ -204,14 +239,12 @@ async def test_node_that_is_started_before_its_coordinator_gets_in(is_secure: bo
     stranger = await asyncio.start_server(
         lambda _, writer: (writer.close(), tried.set())[0], "127.0.0.1", port
     )
-    one = ZenohTransport(
-        plan("m1", port, joins=True, folder=folders["m1"], join_timeout_s=GETS_IN_S), MachineRole.MEMBER
-    )
+    one = ZenohTransport(plan("m1", port, joins=True, folder=folders["m1"], join_timeout_s=GETS_IN_S))
     joining = asyncio.create_task(one.start())
     await tried.wait()
     stranger.close()
     await stranger.wait_closed()
     async with coordinator(port, folders["c"]) as (_, saw):
         await joining
-        await saw.until(lambda: saw.saw("m1", "joined"))
+        await saw.until(lambda: saw.saw("m1"))
         await one.stop()
