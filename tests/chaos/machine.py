@@ -103,5 +103,7 @@ def process_of(pid: int) -> tuple[int, str] | None:
 def memory_and_descriptors(pid: int) -> tuple[int, int]:
     """Return the resident memory of a process, in KiB, and how many descriptors it has open."""
     status = Path(f"/proc/{pid}/status").read_text()
-    rss = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+    rss = next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")), None)
+    if rss is None:
+        raise ProcessLookupError(f"process {pid} has ended")
     return rss, len(os.listdir(f"/proc/{pid}/fd"))

@@ -77,7 +77,7 @@ class Boundary:
         self._gate = _gate_of(fabric, directions, loop)
         names = {peer: [cut.name for cut in cuts] for peer, cuts in self._of_peers.items()}
         self.connections = MachineConnections(transport, self._gate, names)
-        self.connections.on_connected = self._connected
+        self.connections.on_connected, self.connections.on_ended = self._connected, self._ended
         self._epochs: dict[NodeName, int] = {}
         self._is_closed = False
         for cut in self.links.values():
@@ -115,26 +115,30 @@ class Boundary:
             cut.lost = 0
         self._gate.begin(peer)
 
-    def _connected(self, peer: NodeName, received: Sequence[int] | None) -> None:
-        """Begin or end to carry packets; the ports at the ends of the links see a cable being plugged in or pulled.
+    def _connected(self, peer: NodeName, received: Sequence[int], one_way_s: float) -> None:
+        """Bring the links to a machine up; of their latency and the network's, the larger applies."""
+        self._count_lost(peer, received)
+        for cut in self._of_peers[peer]:
+            cut.link.network_s = one_way_s
+        self._set_links(peer, True)
 
-        Nothing is in transit: what has been sent to a machine, and has not been received as far as known, is lost.
-        """
-        cuts, crossed = self._of_peers[peer], self._gate.crossed(peer)
-        self._fabric.set_links([cut.link for cut in cuts], received is not None, by=down_by(peer))
-        known = [one.reported for one in crossed] if received is None else received
-        for cut, one, there in zip(cuts, crossed, known, strict=True):
-            cut.lost = one.sent - there
-            if received is None:
-                self._gate.forget(cut.link.directions[cut.leaving].number)
+    def _ended(self, peer: NodeName) -> None:
+        """Bring the links to a machine down: what waits is lost, and what is in transit, as far as known."""
+        self._set_links(peer, False)
+        self._count_lost(peer, [crossed.reported for crossed in self._gate.crossed(peer)])
+        for cut in self._of_peers[peer]:
+            self._gate.forget(cut.link.directions[cut.leaving].number)
 
-    def set_network(self, peer: NodeName, one_way_s: float) -> None:
-        """Include the network's delay in the latency of the links to a machine: the larger of the two applies."""
-        for cut in self.links.values():
-            if cut.peer == peer:
-                cut.link.network_s = one_way_s
+    def _set_links(self, peer: NodeName, up: bool) -> None:
+        """Let the ports at the ends of the links to a machine see a cable being plugged in or pulled."""
+        self._fabric.set_links([cut.link for cut in self._of_peers[peer]], up, by=down_by(peer))
 
-    # # --- reports ------------------------------------------------------------------------------------------
+    def _count_lost(self, peer: NodeName, received: Sequence[int]) -> None:
+        """Nothing is in transit: what has been sent to a machine, and has not been received, is lost."""
+        for cut, crossed, there in zip(self._of_peers[peer], self._gate.crossed(peer), received, strict=True):
+            cut.lost = crossed.sent - there
+
+    # --- reports ------------------------------------------------------------------------------------------
 
     def count(self) -> None:
         """Update the counters of what is between the machines."""

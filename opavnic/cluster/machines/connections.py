@@ -34,8 +34,10 @@ class MachineConnections:
         self, transport: ZenohTransport, gate: Gate, links: Mapping[NodeName, Sequence[str]]
     ) -> None:
         """Args:  links: the names of the links to each machine, in the order of their numbers."""
-        self.on_connected: Callable[[NodeName, Sequence[int] | None], None] = lambda peer, received: None
-        """(machine, how many packets of each link it has received): packets can pass; None: no longer."""
+        self.on_connected: Callable[[NodeName, Sequence[int], float], None]
+        """(machine, how many packets of each link it has received, seconds to it): packets are about to pass."""
+        self.on_ended: Callable[[NodeName], None]
+        """Packets to and from a machine pass no longer."""
         self._transport = transport
         self._gate = gate
         self._links = {
@@ -85,7 +87,7 @@ class MachineConnections:
     def _has_ended(self, peer: NodeName) -> None:
         self._connected.discard(peer)
         self._ended[peer].set()
-        self.on_connected(peer, None)
+        self.on_ended(peer)
 
     def _disconnect(self, peer: NodeName) -> None:
         self._gate.disconnect(peer)
@@ -128,6 +130,7 @@ class MachineConnections:
 
     async def _open(self, peer: NodeName, socket: PeerSocket, received: Sequence[int]) -> None:
         """Shake hands, then carry packets. Raises OSError, ClusterError."""
+        one_way_s = socket.round_trip_s / 2
         try:
             async with asyncio.timeout(CONNECT_S):
                 connection = await self._gate.open(socket)
@@ -138,7 +141,7 @@ class MachineConnections:
             raise ClusterError("another request has come meanwhile")
         self._expected.pop(peer, None)
         self._ended[peer].clear()
-        self.on_connected(peer, received)
+        self.on_connected(peer, received, one_way_s)
         self._gate.connect(peer, connection, received)
         self._connected.add(peer)
 

@@ -44,7 +44,7 @@ log = logging.getLogger("opavnic.cluster")
 CLOCK_S: Final = 1.0
 """Clock difference between machines above which the user is told."""
 _PINGS: Final = 5
-"""Requests by which the round-trip time to another machine is measured."""
+"""Requests by which the clock of another machine is measured."""
 
 
 def digest_of(text: str) -> str:
@@ -124,7 +124,7 @@ class Machine(MachineDirectory):
         task.add_done_callback(self._measuring.discard)
 
     async def _measure(self, name: NodeName) -> None:
-        """Measure the network delay to a machine: half of the shortest of a few round trips."""
+        """Measure how far the clock of a machine is ahead, by the shortest of a few round trips."""
         loop = asyncio.get_running_loop()
         trips: list[tuple[float, float]] = []
         try:
@@ -134,11 +134,9 @@ class Machine(MachineDirectory):
                 trip = loop.time() - start
                 trips.append((trip, float(answer.get("time", wall)) - wall - trip / 2))
         except PeerRequestError as error:
-            log.info("the round trip to %s was not measured: %s", name, error)
-        if trips and self.boundary is not None and name in self.nodes:
-            trip, ahead = min(trips)
-            self.boundary.set_network(name, trip / 2)
-            self._set_clock(name, ahead)
+            log.info("the clock of %s was not measured: %s", name, error)
+        if trips and name in self.nodes:
+            self._set_clock(name, min(trips)[1])
 
     def _set_clock(self, name: NodeName, ahead_s: float) -> None:
         self.clocks[name] = ahead_s

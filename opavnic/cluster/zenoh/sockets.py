@@ -12,6 +12,7 @@ import ipaddress
 import secrets
 import socket
 import ssl
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +27,8 @@ CONNECT_S: Final = 3.0
 BACKLOG: Final = 64
 """Connections that wait to be accepted, and those whose ticket has not come."""
 TICKET_SIZE: Final = 16
+_TCP_INFO: Final = struct.Struct("=68xI76xI")
+"""Round trips in us in Linux's `struct tcp_info`: tcpi_rtt and tcpi_min_rtt."""
 Files = tuple[str, str, str, bool]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -44,6 +47,13 @@ class PeerSocket:
         """The files of the CA, the certificate and its key, and whether this end has accepted; None: without TLS."""
         own = self.credentials
         return None if own is None else (own.ca, own.certificate, own.key, self.is_accepted)
+
+    @property
+    def round_trip_s(self) -> float:
+        """The shortest round trip to the other end, as TCP has measured it."""
+        data = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.size)
+        smoothed, shortest = _TCP_INFO.unpack(data)
+        return float(min(smoothed, shortest)) * 1e-6
 
     def check(self, certificate: bytes | None) -> None:
         """Check the certificate of a handshake, in DER. Raises ClusterError: it is another machine's."""

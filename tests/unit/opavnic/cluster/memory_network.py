@@ -59,6 +59,11 @@ class MemorySocket(PeerSocket):
             super().__init__(unused, peer, None, is_accepted)
         self.end = MemoryEnd(net)
 
+    @property
+    def round_trip_s(self) -> float:
+        """The latency of the network, twice."""
+        return 2 * self.end.net.latency_s
+
     async def streams(self) -> Streams:
         """Return its end, twice."""
         return self.end.reader, cast("asyncio.StreamWriter", self.end)
@@ -72,7 +77,7 @@ class MemoryEnd:
     """What a StreamWriter is to its users, and its transport."""
 
     def __init__(self, net: MemoryNetwork) -> None:
-        self._net = net
+        self.net = net
         self.reader = asyncio.StreamReader()
         self._is_open = True
         self.far = self
@@ -82,7 +87,7 @@ class MemoryEnd:
         """Send bytes."""
         if not self._is_open:
             raise ConnectionResetError
-        self._net.loop.call_later(self._net.latency_s, self.far._arrive, data)
+        self.net.loop.call_later(self.net.latency_s, self.far._arrive, data)
 
     async def drain(self) -> None:
         """Do nothing: all has been taken."""
