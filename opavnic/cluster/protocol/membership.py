@@ -90,8 +90,8 @@ class ClusterMembership:
 
     # --- the coordinator -----------------------------------------------------------------------------------
 
-    def admit(self, name: NodeName, hello: Mapping[str, Any]) -> Iterator[NodeEvent]:
-        """Admit a machine that requests to join.
+    def admit(self, name: NodeName, hello: Mapping[str, Any]) -> NodeState:
+        """Return the state in which a machine that requests to join may `enter`.
 
         Raises:  JoinRefusedError: it may not join. ClusterError: its link is not known (yet).
         """
@@ -117,7 +117,7 @@ class ClusterMembership:
             )
         if epoch not in self._links:
             raise ClusterError(f"node {name}: no link of session {epoch:x}")
-        return self.enter(name, NodeState(epoch))
+        return NodeState(epoch)
 
     def told(self, epoch: int) -> dict[str, int]:
         """Return the epoch of each machine, and 0 for those that have left. Args: epoch: of this one."""
@@ -125,6 +125,11 @@ class ClusterMembership:
         return {str(self._own): epoch, **present, **dict.fromkeys(map(str, self._left), 0)}
 
     # --- a member ------------------------------------------------------------------------------------------
+
+    @property
+    def coordinator_epoch(self) -> int:
+        """The process of the coordinator, or 0 if none is present."""
+        return next((state.epoch for state in self.nodes.values() if state.is_coordinator), 0)
 
     def hear(self, coordinator: str, machines: Mapping[Any, Any]) -> Iterator[NodeEvent]:
         """Take over what the coordinator tells. Machines that it does not mention stay as they were.

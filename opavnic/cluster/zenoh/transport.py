@@ -173,22 +173,30 @@ class ZenohTransport:
 
     async def _requested_to_join(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         try:
-            self._tell(self._membership.admit(sender, body))
+            admitted = self._membership.admit(sender, body)
         except JoinRefusedError as error:
             log.info("refused: %s", error)
             return {"refusal": str(error)}
+        if body.get("heard") == self.epoch:
+            self._tell(self._membership.enter(sender, admitted))
         return {"coordinator": self.name, "machines": self._membership.told(self.epoch)}
 
     async def _join(self) -> None:
-        """Request to join, and hear who else has. Raises JoinRefusedError; ClusterError: there is no answer."""
+        """Request to join, and hear who else has; again, if only now this node knows the process of the coordinator.
+
+        Raises:  JoinRefusedError: this node may not join. ClusterError: there is no answer.
+        """
         hello = {"protocol": PROTOCOL, "epoch": self.epoch, "digest": self._digest}
-        match await self.request(COORDINATOR, JOIN, hello, timeout_s=self._plan.lease_s):
-            case {"refusal": str(refusal)}:
-                raise JoinRefusedError(refusal)
-            case {"coordinator": str(name), "machines": {**machines}}:
-                self._tell(self._membership.hear(name, machines))
-            case _:
-                raise ClusterError("malformed reply of the coordinator")
+        heard = -1
+        while heard != (heard := self._membership.coordinator_epoch):
+            body = {**hello, "heard": heard}
+            match await self.request(COORDINATOR, JOIN, body, timeout_s=self._plan.lease_s):
+                case {"refusal": str(refusal)}:
+                    raise JoinRefusedError(refusal)
+                case {"coordinator": str(name), "machines": {**machines}}:
+                    self._tell(self._membership.hear(name, machines))
+                case _:
+                    raise ClusterError("malformed reply of the coordinator")
 
     async def _join_first(self) -> None:
         """Join; the name of a machine that has died may be taken until its lease ends."""

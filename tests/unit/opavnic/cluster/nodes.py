@@ -34,11 +34,14 @@ class Events:
     """What a transport told, and a way to wait for it."""
 
     nodes: list[tuple[str, NodeState | None]] = field(default_factory=list)
+    on_join: Callable[[NodeName], object] = lambda _: None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def listen(self, transport: ZenohTransport) -> Events:
         def on_node(name: NodeName, state: NodeState | None) -> None:
             self.nodes.append((name, state))
+            if state is not None:
+                self.on_join(name)
             self._changed.set()
 
         transport.on_node = on_node

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedError
 from opavnic.cluster.protocol.frames import PROTOCOL
-from opavnic.cluster.protocol.membership import NO_DIGEST, ClusterMembership, NodeName, NodeState, node_name
+from opavnic.cluster.protocol.membership import (
+    NO_DIGEST,
+    ClusterMembership,
+    NodeEvent,
+    NodeName,
+    NodeState,
+    node_name,
+)
 
 LAB, OTHER_LAB = "aa" * 16, "bb" * 16
 C, M1, M2 = NodeName("c"), NodeName("m1"), NodeName("m2")
@@ -18,6 +25,10 @@ C, M1, M2 = NodeName("c"), NodeName("m1"), NodeName("m2")
 
 def hello(epoch: int, digest: str = NO_DIGEST, protocol: int = PROTOCOL) -> dict[str, Any]:
     return {"protocol": protocol, "epoch": epoch, "digest": digest}
+
+
+def joins(fabric: ClusterMembership, name: NodeName, body: dict[str, Any]) -> list[NodeEvent]:
+    return list(fabric.enter(name, fabric.admit(name, body)))
 
 
 def coordinator_linked_to(*sessions: int) -> ClusterMembership:
@@ -29,8 +40,8 @@ def coordinator_linked_to(*sessions: int) -> ClusterMembership:
 
 def test_node_is_part_of_the_fabric_from_its_admission_until_its_last_link_ends() -> None:
     fabric = coordinator_linked_to(5, 6)
-    assert list(fabric.admit(M1, hello(5))) == [(M1, NodeState(5))]
-    assert list(fabric.admit(M1, hello(5))) == []
+    assert joins(fabric, M1, hello(5)) == [(M1, NodeState(5))]
+    assert joins(fabric, M1, hello(5)) == []
     fabric.linked(5, "b")
     assert list(fabric.unlinked(5, "a")) == []
     assert list(fabric.unlinked(6, "a")) == []
@@ -46,19 +57,19 @@ def test_node_whose_link_is_not_known_is_neither_admitted_nor_refused() -> None:
         fabric.admit(M1, hello(5))
     assert not isinstance(error.value, JoinRefusedError)
     fabric.linked(5, "a")
-    assert list(fabric.admit(M1, hello(5))) == [(M1, NodeState(5))]
+    assert joins(fabric, M1, hello(5)) == [(M1, NodeState(5))]
 
 
 def test_second_node_of_a_name_is_refused_until_the_first_has_left() -> None:
     fabric = coordinator_linked_to(5, 6)
-    list(fabric.admit(M1, hello(5)))
+    joins(fabric, M1, hello(5))
     line = r"^node m1: the fabric has a node of this name already: choose another one with --name$"
     with pytest.raises(JoinRefusedError, match=line):
         fabric.admit(M1, hello(6))
     with pytest.raises(JoinRefusedError, match=r"^node c: the fabric has a node of this name"):
         fabric.admit(C, hello(6))
     list(fabric.unlinked(5, "a"))
-    assert list(fabric.admit(M1, hello(6))) == [(M1, NodeState(6))]
+    assert joins(fabric, M1, hello(6)) == [(M1, NodeState(6))]
 
 
 def test_node_of_another_version_is_refused_with_both_versions() -> None:
@@ -74,8 +85,8 @@ def test_node_with_another_lab_file_is_refused_and_one_without_is_not() -> None:
         JoinRefusedError, match=r"^node m1 brings another lab file \(bbbbbbbbbbbb\) than the coordi"
     ):
         fabric.admit(M1, hello(5, OTHER_LAB))
-    assert list(fabric.admit(M1, hello(5, LAB))) == [(M1, NodeState(5))]
-    assert list(fabric.admit(M2, hello(6))) == [(M2, NodeState(6))]
+    assert joins(fabric, M1, hello(5, LAB)) == [(M1, NodeState(5))]
+    assert joins(fabric, M2, hello(6)) == [(M2, NodeState(6))]
 
 
 JSON = st.recursive(
@@ -89,7 +100,7 @@ JSON = st.recursive(
 def test_any_request_to_join_is_an_admission_or_an_error(body: dict[str, Any]) -> None:
     fabric = coordinator_linked_to(5)
     try:
-        assert list(fabric.admit(M1, body)) == [(M1, NodeState(5))]
+        assert joins(fabric, M1, body) == [(M1, NodeState(5))]
     except ClusterError:
         assert fabric.nodes == {}
 
@@ -109,15 +120,15 @@ def heard(fabric: ClusterMembership, **machines: int) -> list[tuple[str, NodeSta
 
 def test_member_knows_of_the_others_what_the_coordinator_tells() -> None:
     coordinator, member = coordinator_linked_to(5, 6), ClusterMembership(M1)
-    list(coordinator.admit(M1, hello(5)))
-    list(coordinator.admit(M2, hello(6)))
+    joins(coordinator, M1, hello(5))
+    joins(coordinator, M2, hello(6))
     assert heard(member, **coordinator.told(1)) == [("c", NodeState(1, True)), ("m2", NodeState(6))]
     assert heard(member, **coordinator.told(1)) == []
     list(coordinator.unlinked(6, "a"))
     assert coordinator.told(1) == {"c": 1, "m1": 5, "m2": 0}
     assert heard(member, **coordinator.told(1)) == [("m2", None)]
     coordinator.linked(7, "a")
-    list(coordinator.admit(M2, hello(7)))
+    joins(coordinator, M2, hello(7))
     assert heard(member, **coordinator.told(1)) == [("m2", NodeState(7))]
 
 

@@ -190,12 +190,26 @@ async def test_members_keep_each_other_while_the_coordinator_is_away_and_join_it
             m2, m2_saw = await members.enter_async_context(member("m2", port))
             await m1_saw.until(lambda: m1_saw.saw("m2"))
             await m2_saw.until(lambda: m2_saw.saw("m1"))
+
+            async def serve(_sender: NodeName, _body: dict[str, object]) -> dict[str, object]:
+                return {}
+
+            m1.verbs["status"] = m2.verbs["status"] = serve
         for saw in (m1_saw, m2_saw):
             await saw.until(lambda: saw.saw("c", is_there=False))  # noqa: B023
+        answers: dict[str, dict[str, object]] = {}
+        asking: list[asyncio.Task[None]] = []
+
+        async def ask(second: ZenohTransport, name: NodeName) -> None:
+            answers[name] = await second.request(name, "status", {})
+
         async with coordinator(port) as (second, saw):
+            saw.on_join = lambda name: asking.append(asyncio.create_task(ask(second, name)))
             await saw.until(lambda: second.nodes.keys() == {"m1", "m2"})
+            await asyncio.gather(*asking)
             for saw in (m1_saw, m2_saw):
                 await saw.until(lambda: ("c", NodeState(second.epoch, True)) in saw.nodes)  # noqa: B023
+            assert set(answers) == {"m1", "m2"}, "who has joined knows whom it answers"
             assert first.epoch != second.epoch
             assert second.nodes == {"m1": NodeState(m1.epoch), "m2": NodeState(m2.epoch)}
             assert not m1_saw.saw("m2", is_there=False)
