@@ -54,6 +54,8 @@ class Api:
     more_errors: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     open: bool = field(default=False, kw_only=True)
     """Whether it takes parameters of the query, or members of the body, that are not named here."""
+    streams: bool = field(default=False, kw_only=True)
+    """Whether its handler reads the body as it comes."""
     job: str = field(default="", kw_only=True)
     """It takes long, and is a job of the lab with this name (`opavnic.world.job_routes`)."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import signal
@@ -13,7 +12,7 @@ import tty
 from collections.abc import Iterator
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hfi_sim.base.errors import HfiSimError
 from opavnic.cli.base.output import EXIT_FAILED, say
@@ -40,7 +39,7 @@ def run_remotely(socket: Path, host: str, command: list[str], umad: bool | None)
     number = int(output.headers[NUMBER_HEADER])
     with _raw() if has_terminal else contextlib.nullcontext():
         if has_terminal:
-            signal.signal(signal.SIGWINCH, lambda *_: _told(client, {"number": number, **_size()}))
+            signal.signal(signal.SIGWINCH, lambda *_: _tell_size(client, number))
         threading.Thread(
             target=_give, args=(LabClient(socket, _INPUT_S), number), name="input", daemon=True
         ).start()
@@ -86,14 +85,12 @@ def _write(fd: int, data: bytes) -> None:
 def _give(client: LabClient, number: int) -> None:
     """Pass on what is typed or piped in, until its end."""
     with contextlib.suppress(OSError, HfiSimError):  # the program has ended
-        while data := os.read(0, _PIECE):
-            client.post("/programs/input", {"number": number, "data": base64.b64encode(data).decode()})
-        client.post("/programs/input", {"number": number, "eof": True})
+        client.send(f"/programs/input?number={number}", iter(lambda: os.read(0, _PIECE), b""))
 
 
-def _told(client: LabClient, body: dict[str, Any]) -> None:
+def _tell_size(client: LabClient, number: int) -> None:
     with contextlib.suppress(HfiSimError):
-        client.post("/programs/input", body)
+        client.post("/programs/size", {"number": number, **_size()})
 
 
 def _size() -> dict[str, int]:

@@ -176,6 +176,10 @@ class LabClient:
         """Send JSON to `path` and return the JSON of the answer. Raises LabError as `get` does."""
         return self._json("POST", path, body)
 
+    def send(self, path: str, pieces: Iterator[bytes]) -> None:
+        """Send bytes to `path` as they come, by one connection, until their end. Raises as `get`."""
+        self._answer("POST", path, pieces)
+
     def read(self, model: type[Model], path: str) -> Model:
         """Return the state at `path`. Raises as `get`; LabError too: the lab is of another version."""
         return self._read(model, "GET", path, None)
@@ -264,8 +268,8 @@ class LabClient:
         )
         try:
             headers = {"Connection": "close"}  # the socket closes itself once the answer has been read
-            content = None
-            if body is not None:
+            content: Any = body
+            if body is not None and not isinstance(body, Iterator):
                 headers["Content-Type"] = "application/json"
                 content = json.dumps(body)
             # one who refuses may not read to the end: its answer waits

@@ -3,7 +3,8 @@
 POST /programs          {"host": "h3", "command": ["ip", "a"], "umad": null, "terminal": {"rows": 24, "columns": 80,
                         "term": "xterm"}}: start one. The header Program-Number has its number; then come frames with
                         what it says, and at last its exit code. A reader that leaves hangs up on it
-POST /programs/input    {"number": N, "data": BASE64, "eof": false, "rows": 24, "columns": 80}; it waits for room
+POST /programs/input?number=N   its standard input, as it comes, until the end of the body
+POST /programs/size     {"number": N, "rows": 24, "columns": 80}: of its terminal from now on
 
 A frame is a byte that says what it is (`Frame`), its length as a 32-bit number, and so many bytes.
 
@@ -14,8 +15,6 @@ container, exit codes.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import os
 import pty
@@ -28,13 +27,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from typing import IO, Any, Final
 
-from aiohttp import web
+from aiohttp import ClientError, web
 
 from hfi_sim.base.errors import InputError
 from opavnic.base.errors import OpavnicError, TooManyError
 from opavnic.base.state import StateModel
 from opavnic.world.connections import while_read
-from opavnic.world.json_body import json_answer, json_object
+from opavnic.world.json_body import json_answer, json_object, query_number
 from opavnic.world.openapi import Api
 from opavnic.world.part import RunningPart
 
@@ -135,12 +134,13 @@ class ServedProgram:
                 return
             await write(kind, data)
 
-    async def give(self, data: bytes, *, eof: bool = False, size: tuple[int, int] | None = None) -> None:
-        """Write to its standard input, and wait until it takes more. Args: size: of its terminal from now on."""
-        if size is not None and self._has_terminal:
+    def resize(self, size: tuple[int, int]) -> None:
+        """Set the rows and columns of its terminal, if it has one."""
+        if self._has_terminal:
             termios.tcsetwinsize(self._input.fileno(), size)
-        if not data and not eof:
-            return
+
+    async def give(self, data: bytes, *, eof: bool = False) -> None:
+        """Write to its standard input, and wait until it takes more."""
         if self._writer is None:
             protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
             transport, _ = await self._loop.connect_write_pipe(lambda: protocol, self._input)
@@ -217,7 +217,11 @@ class ProgramRoutes(RunningPart):
         self._last = 0
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.post("/programs", self._run), web.post("/programs/input", self._input)]
+        return [
+            web.post("/programs", self._run),
+            web.post("/programs/input", self._input),
+            web.post("/programs/size", self._resize),
+        ]
 
     async def close(self) -> None:
         """Hang up on all of them and wait for their end: a host must not go while programs run on it."""
@@ -275,27 +279,37 @@ class ProgramRoutes(RunningPart):
         except (OSError, ValueError) as error:
             raise OpavnicError(f"cannot start programs: {error}") from error
 
+    def _program(self, number: object) -> ServedProgram:
+        if not isinstance(number, int) or number not in self._running:
+            raise OpavnicError(f"no program with number {number} is running")
+        return self._running[number]
+
     @Api(
         "Give a program input",
+        "nothing, once it has taken all of it",
+        StateModel,
+        query={"number": "!integer: of a program"},
+        streams=True,
+    )
+    async def _input(self, request: web.Request) -> web.Response:
+        program = self._program(query_number(request, "number", 0))
+        with contextlib.suppress(ConnectionError, ClientError, RuntimeError):  # the sender has left
+            async for data in request.content.iter_any():
+                await program.give(data)
+            await program.give(b"", eof=True)
+        return await json_answer(StateModel())
+
+    @Api(
+        "Set the size of the terminal of a program",
         "nothing",
         StateModel,
         body={
             "number": "!integer: of a program",
-            "data": "string: input in base64",
-            "eof": "boolean: that was all",
-            "rows": "integer: of its terminal, from now on",
-            "columns": "integer: of its terminal, from now on",
+            "rows": "!integer: of its terminal, from now on",
+            "columns": "!integer: of its terminal, from now on",
         },
     )
-    async def _input(self, request: web.Request) -> web.Response:
+    async def _resize(self, request: web.Request) -> web.Response:
         body = await json_object(request)
-        program = self._running.get(body["number"])
-        if program is None:
-            raise OpavnicError(f"no program with number {body['number']} is running")
-        try:
-            data = base64.b64decode(body.get("data", ""), validate=True)
-        except (ValueError, binascii.Error) as error:
-            raise InputError(f"data: {error}") from None
-        size = _size(body) if "rows" in body else None
-        await program.give(data, eof=body.get("eof", False), size=size)
+        self._program(body["number"]).resize(_size(body))
         return await json_answer(StateModel())

@@ -172,11 +172,13 @@ class ControlServer:
 
     @web.middleware
     async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request once all of it has arrived."""
+        """Answer a request once all of it has arrived, unless its handler reads it as it comes."""
+        api = api_of_handler(request.match_info.handler)
         connections = self._connections
         assert connections is not None  # noqa: S101 - there since start
         try:
-            await request.read()
+            if api is None or not api.streams:
+                await request.read()
         except web.HTTPRequestEntityTooLarge:
             raise InputError(
                 f"the body has more than {MAX_BODY} bytes: no configuration has as many"
@@ -187,12 +189,11 @@ class ControlServer:
             raise InputError("the connection ended before the request did") from None
         connections.stop_waiting(request.protocol)
         try:
-            return await self._answer(request, handler)
+            return await self._answer(api, request, handler)
         finally:
             connections.await_request(request.protocol)
 
-    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        api = api_of_handler(request.match_info.handler)
+    async def _answer(self, api: Api | None, request: web.Request, handler: Handler) -> web.StreamResponse:
         if api is None:
             return await handler(request)
         await check_asked(api, request)

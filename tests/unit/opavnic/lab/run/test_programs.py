@@ -84,7 +84,8 @@ async def test_terminal_has_a_size_and_is_the_controlling_one() -> None:
     async with program(script, (31, 97)) as running:
         await running.until(b"31 97")
         await running.until(b"/dev/pts/")
-        await running.program.give(b"hello\n", size=(50, 120))
+        running.program.resize((50, 120))
+        await running.program.give(b"hello\n")
         await running.end
         assert b"50 120" in running.said[Frame.OUT]
         assert b"hello" in running.said[Frame.OUT]
