@@ -89,7 +89,7 @@ def refusal(up: BenchCluster, machine: str, *words: str, program: Sequence[str] 
     return line
 
 
-def test_second_machine_of_a_name_and_second_coordinator_are_one_line(running: BenchCluster) -> None:
+def test_machine_that_may_not_join_is_told_why_in_one_line(running: BenchCluster) -> None:
     directory, address = running.machines.directory, running.machines.address("m1")
     join = ("--join", f"tls/{address}:7447", "--credentials", str(directory / "ca" / "m2"))
     assert "node m2: the fabric has a node of this name already" in refusal(running, "m2", "node", *join)

@@ -105,15 +105,15 @@ class ClusterMembership:
                 pass
             case _:
                 raise JoinRefusedError(f"node {name}: malformed request to join")
-        known = self.nodes.get(name)
-        if name == self._own or (known is not None and known.epoch != epoch):
-            raise JoinRefusedError(
-                f"node {name}: the fabric has a node of this name already: choose another one with --name"
-            )
         if NO_DIGEST not in (digest, self._digest) and digest != self._digest:
             raise JoinRefusedError(
                 f"node {name} brings another lab file ({digest[:12]}) than the coordinator {self._own} runs "
                 f"({self._digest[:12]}): bring that one, or none"
+            )
+        known = self.nodes.get(name)
+        if name == self._own or (known is not None and known.epoch != epoch):
+            raise JoinRefusedError(
+                f"node {name}: the fabric has a node of this name already: choose another one with --name"
             )
         if epoch not in self._links:
             raise ClusterError(f"node {name}: no link of session {epoch:x}")
