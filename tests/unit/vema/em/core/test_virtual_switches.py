@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from hfi_sim.wire.mad.header import Mad
-from unit.vema.em.core.test_state import LinkedBench, facts
+from unit.vema.agent.fake_vnic import LinkedBench
+from unit.vema.em.core.test_state import facts
 from vema.em.core import dialogue
 from vema.em.core.core import EmCore
 from vema.em.core.steps import Step
@@ -138,3 +139,25 @@ def test_em_without_memory_that_needs_long_to_ask_all_members_leaves_their_table
     asked = fabric.settle(0.0, seconds_each=0.5)
     assert {step for _, _, step in asked if step.is_set} == set()
     assert len(asked) > 20
+
+
+def test_virtual_switch_none_of_whose_members_is_there_is_settled_at_once() -> None:
+    core = EmCore(config(1), Memory(), now=0.0)
+    core.set_active(0.0, True)
+    assert core.converged
+
+
+def test_tables_do_not_wait_for_a_member_that_does_not_answer() -> None:
+    core = EmCore(config(1), Memory(), now=0.0)
+    core.set_active(0.0, True)
+    core.set_ports(0.0, map(facts, members(1)))
+    agents = {host: LinkedBench() for host in members(1)}
+    tables = set()
+    core.wake(0.0, 1000)
+    while core.has_more:
+        for request in core.next_requests(64):
+            answer = agents[request.guid].agent.receive(request.mad.build())
+            core.answer(0.0, request, None if request.guid == 3 or answer is None else Mad.parse(answer))
+            tables |= {request.guid} if request.step is Step.TABLE else set()
+        core.wake(0.0, 1000)
+    assert tables == {1, 2}

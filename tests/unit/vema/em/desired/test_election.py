@@ -169,3 +169,9 @@ def test_master_and_standby_that_was_outranked_sleep_until_their_next_heartbeat(
         alone.wake(step / 10)
     assert alone.role is Role.MASTER
     assert alone.next_wake() > 5.9
+    other = Election(guid=2, priority=1, heartbeat_s=HEARTBEAT_S, dead_after_s=DEAD_S, now=0.0)
+    for step in range(1, 60):
+        other.heard(step / 10, Beat(BeatState.STANDBY, 2, 1))
+        other.wake(step / 10)
+    assert other.role is Role.STANDBY
+    assert other.next_wake() > 5.9
