@@ -166,10 +166,10 @@ class Killers:
 
     def learn(self, mutant: Mutant, line: str) -> None:
         """Keep the test that a line of pytest's summary names."""
-        if found := re.match(r"(?:FAILED|ERROR) ([^ \[]+::[^ \[]+)", line):
+        if test := failed_test(line):
             tests = self._known.setdefault(mutant.path, {}).setdefault(mutant.function, [])
-            if found[1] not in tests:
-                tests.append(found[1])
+            if test not in tests:
+                tests.append(test)
 
     def of_module(self, module: str) -> list[str]:
         """Return the tests that killed mutants of a module, each once."""
@@ -191,6 +191,12 @@ class Killers:
             for function, tests in sorted(functions.items()):
                 lines += [f'"{function}" = [', *(f'  "{test}",' for test in tests), "]"]
         KILLERS.write_text("\n".join(lines) + "\n")
+
+
+def failed_test(line: str) -> str:
+    """Return the test that a line of pytest's summary names, without its parameters; "" if it names none."""
+    found = re.match(r"(?:FAILED|ERROR) ([^ \[]+::[^ \[]+)", line)
+    return "" if found is None else found[1]
 
 
 def _is_there(test: str) -> bool:

@@ -15,15 +15,17 @@ from typing import IO, Any, Final, cast
 
 from tools.floors import ROOT
 from tools.mutants.changes import Mutant
-from tools.mutants.nearest import NEAREST, Killers, nearest_files
+from tools.mutants.nearest import Killers, failed_test, nearest_files
 
 MADE: Final = ("opavnic/_native*.so", "ejfat/control/pb/*_pb2*.py")
 """What tests need of the tree though git does not hold it."""
 
 PATIENCE: Final = 4.0
-"""Tests loop if they take this many times as much of a processor as without the mutant, ..."""
+"""Tests that killed mutants loop if they take this many times as much of a processor as without one, ..."""
 LOOPS_S: Final = 10.0
 """...and this much more."""
+ALL_S: Final = 150.0
+"""All that are near to a module loop if they take so much: three times what they need."""
 WAITS_S: Final = 90.0
 """They hang if they take so much more time than they may take of a processor. A busy machine may do that, too."""
 
@@ -102,24 +104,21 @@ class Judge:
 
     def __init__(self, killers: Killers) -> None:
         self.killers = killers
-        self._needed_s: dict[tuple[str, ...], float] = {}
-        """How much of a processor tests take without a mutant."""
+        self._needed_s: dict[str, float] = {}
+        """How much of a processor the tests that killed mutants of a module take without one."""
+        self._sound: set[tuple[str, str]] = set()
+        """Modules, and tests that killed their mutants and pass without one."""
         self._lock = threading.Lock()
 
     def judge(self, bench: Bench, mutant: Mutant, *, patience: float = 1.0) -> Trial:
         """Try the tests that killed its neighbours, then all that are near. Args:  patience: as a factor of the time.
 
-        Raises:  SystemExit: tests fail without a mutant.
+        Raises:  SystemExit: a test that fails does so without a mutant, too.
         """
-        all_of_them = NEAREST[mutant.path]
-        known = self.killers.of_module(mutant.path)
-        nearest = nearest_files(mutant, bench.place)
-        rounds = [(self.killers.of(mutant), ("killers", mutant.path)), (nearest, all_of_them)]
-        for tests, key in rounds if known else rounds[1:]:
-            needed_s = self._needed(bench, tests, key)
-            if key != all_of_them:  # those that were learnt in this run are among all, and not among these
-                needed_s = max(needed_s, self._needed_s.get(all_of_them, 0.0))
-            cpu_s = LOOPS_S + PATIENCE * needed_s
+        rounds = [(nearest_files(mutant, bench.place), ALL_S)]
+        if known := self.killers.of(mutant):
+            rounds.insert(0, (known, LOOPS_S + PATIENCE * self._needed(bench, mutant.path)))
+        for tests, cpu_s in rounds:
             module = bench.place / mutant.path
             source = module.read_bytes()
             try:
@@ -130,15 +129,25 @@ class Judge:
             if not trial.passed:
                 break
         if trial.result == "killed":
+            test = failed_test(trial.line)
+            if test and (mutant.path, test) not in self._sound:
+                self._needed(bench, mutant.path, [test])
             with self._lock:
                 self.killers.learn(mutant, trial.line)
         return trial
 
-    def _needed(self, bench: Bench, tests: Sequence[str], key: tuple[str, ...]) -> float:
-        """Return how much of a processor tests take without a mutant."""
-        if key not in self._needed_s:
-            trial = bench.try_tests(tests, 600.0, 1800.0)
-            if not trial.passed:
-                raise SystemExit(f"{' '.join(tests)} fail without a mutant: {trial.line}")
-            self._needed_s[key] = trial.cpu_s
-        return self._needed_s[key]
+    def _needed(self, bench: Bench, module: str, more: Sequence[str] = ()) -> float:
+        """Return what the tests take that killed mutants of a module. Args:  more: tests that have just done so."""
+        if tests := more or ([] if module in self._needed_s else self.killers.of_module(module)):
+            needed_s = self._passing(bench, tests).cpu_s
+            self._needed_s[module] = self._needed_s.get(module, 0.0) + needed_s
+            self._sound |= {(module, test) for test in tests}
+        return self._needed_s[module]
+
+    @staticmethod
+    def _passing(bench: Bench, tests: Sequence[str]) -> Trial:
+        """Try tests without a mutant. Raises SystemExit: one fails."""
+        trial = bench.try_tests(tests, 600.0, 1800.0)
+        if not trial.passed:
+            raise SystemExit(f"{' '.join(tests)} fail without a mutant: {trial.line}")
+        return trial

@@ -12,7 +12,7 @@ from tools.floors import ROOT
 from tools.mutants.__main__ import sample_of
 from tools.mutants.changes import mutants_of
 from tools.mutants.nearest import NEAREST, Killers, equal_mutants, nearest_files
-from tools.mutants.trials import Bench
+from tools.mutants.trials import Bench, Judge
 
 SOURCE = '''\
 def room(limit: int = 8, *, open: bool = True) -> int:
@@ -145,6 +145,16 @@ def test_trial_imports_the_module_as_it_is_then(bench: Bench) -> None:
     assert bench.try_tests(["test_small.py::test_one"], 9.0, 99.0).result == "killed"
     module.write_text(source)
     assert bench.try_tests(["test_small.py::test_one"], 9.0, 99.0).result == "SURVIVED"
+
+
+def test_test_that_fails_without_a_mutant_ends_the_trial_of_mutants(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "hfi_sim/base/counters.py"
+    monkeypatch.setitem(NEAREST, path, ("test_small.py",))
+    (mutant, *_) = mutants_of(path, (bench.place / path).read_text())
+    with pytest.raises(SystemExit, match="test_two fail without a mutant"):
+        Judge(Killers({})).judge(bench, mutant)
 
 
 def test_tests_of_the_copied_tree_are_tried_whatever_has_come_since(tmp_path: Path) -> None:
