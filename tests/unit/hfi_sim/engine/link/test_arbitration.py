@@ -221,3 +221,13 @@ def test_vl15_goes_before_all_that_tables_name() -> None:
 def test_tables_out_of_range_are_refused(tables: tuple[Any, ...], message: str) -> None:
     with pytest.raises(FabricError, match=message):
         Arbitration(*tables)
+
+
+def test_limit_of_high_priority_counts_anew_after_each_packet_of_low_priority() -> None:
+    arbiter = Arbiter([1, 0], [0, 1], 100)
+    served = []
+    for size in (100, 1, 50, 100, 1, 50):
+        turn = arbiter.choose([0, 1])
+        arbiter.sent(turn, size)
+        served.append(turn.vl)
+    assert served == [1, 1, 0, 1, 1, 0]
