@@ -83,6 +83,7 @@ def library(directory: Path) -> ctypes.CDLL:
     loaded.hfi_own_end.argtypes = (ctypes.c_void_p,)
     loaded.hfi_own_end.restype = End
     loaded.hfi_idle.argtypes = (ctypes.c_void_p, _U64, _U64)
+    loaded.hfi_fail.argtypes = (ctypes.c_void_p, _U64, _U32, _U64)
     loaded.hfi_deadline.argtypes = (ctypes.c_void_p,)
     loaded.hfi_run.argtypes = (ctypes.c_void_p, _U64)
     return loaded
@@ -163,6 +164,10 @@ class Model:
     def hear(self, message: int) -> None:
         """Take a message of the neighbour's 8051."""
         self._library.hfi_idle(self._hfi, self.now, message)
+
+    def fail(self, block: int, bits: int) -> None:
+        """Let the hardware find errors of itself."""
+        self._library.hfi_fail(self._hfi, self.now, block, bits)
 
     @property
     def physical(self) -> int:

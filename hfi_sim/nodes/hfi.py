@@ -59,6 +59,8 @@ class HfiPort(EndPort, LinkPort):
         self._description_handlers: list[Callable[[HfiPort], None]] = []
         self.netdevs: NetdevFactory | None = None
         """Makes the network device of a vport on the host of the HFI; None: it has no host."""
+        self.break_register: Callable[[], None] | None = None
+        """Lets the hardware find an error in itself; None: it is simulated, without registers."""
 
     @property
     def node(self) -> Hfi:

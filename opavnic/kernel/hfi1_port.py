@@ -33,7 +33,16 @@ from hfi_sim.wire.packet import check_packet, seal_packet
 from hfi_sim.wire.packet_9b import bare_9b, carry_9b
 from opavnic.kernel.hfi1_setup import Hfi1Setup
 from opavnic.kernel.port import PortOfKernel
-from opavnic.kernel.wire import IDLE, LINK, NEIGHBOUR, PhysicalLink, WireKind, build_frame, parse_frame
+from opavnic.kernel.wire import (
+    ERROR,
+    IDLE,
+    LINK,
+    NEIGHBOUR,
+    PhysicalLink,
+    WireKind,
+    build_frame,
+    parse_frame,
+)
 
 _SHORTEST: Final = 32
 _LT_AT: Final = 7
@@ -46,6 +55,9 @@ FM_TAIL: Final = TRAILER_SIZE + _FM_PAD
 _STATUS: Final = 0x7FFF
 _MAY_BEGIN: Final = (SubnetAttrId.PORT_INFO, SubnetAttrId.PORT_STATE_INFO, SubnetAttrId.AGGREGATE)
 """Of these a Get may be that with which a manager begins to set the port up (bit 9 of its modifier)."""
+_PIO: Final = 4
+_WRITE_ADDR_PARITY: Final = 1 << 1
+"""Of SEND_PIO_ERR_STATUS: an error with which the hardware freezes."""
 OPEN_MAX: Final = 256
 """Requests that hfi1 may have to answer; of more, the oldest are not followed."""
 
@@ -97,6 +109,7 @@ class Hfi1Port(PortOfKernel):
         self._node = SmaNode(port, _links_are_its_own)
         self._open: OrderedDict[tuple[int, int], AttributeRequest] = OrderedDict()
         """What may change the port and hfi1 has not answered yet, by transaction id and attribute."""
+        port.break_register = self._break_register
         self._tell()
 
     @property
@@ -108,6 +121,7 @@ class Hfi1Port(PortOfKernel):
     def close(self) -> None:
         """Take the port back. May be called twice."""
         self._setup.end()
+        self._port.break_register = None
         super().close()
 
     def fabric_changed(self, name: str) -> None:
@@ -153,6 +167,9 @@ class Hfi1Port(PortOfKernel):
     def _arm(self) -> None:
         """Tell the HFI's SMA that its neighbour is armed, which it waits for."""
         self._send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
+
+    def _break_register(self) -> None:
+        self._send(build_frame(WireKind.ERROR, ERROR.build(block=_PIO, bits=_WRITE_ADDR_PARITY)))
 
     def take(self, frame: bytes) -> None:
         """Take a frame of the kernel; frames of another kind are passed over."""

@@ -46,6 +46,8 @@ LINK: Final = structure(
 )
 """An end of a cable of hfi1."""
 IDLE: Final = structure("idle", "u64 message", "big", __name__)
+ERROR: Final = structure("error", "u8 block, zero[3]; u64 bits", "big", __name__)
+"""An error that the hardware finds in itself: interrupt source of a block, bits of its error status."""
 NEIGHBOUR: Final = {"reason": 0, "phy": 0x10, "fabric": 0x311003, "width": 0x20008, "device": 0x24F100}
 """What a switch says of itself in training: no power management; AU of 64 bytes, 0x110 credits of VL15, CRCs of 14 and
 48 bits; 25 Gbit/s, four lanes."""
@@ -78,6 +80,8 @@ class WireKind(IntEnum):
     """Of hfi1, and for it: an end of its cable; see `LINK` (source/opa_virtual_hfi/wire.c)."""
     IDLE = 0x26
     """Of hfi1, and for it: a message of the 8051."""
+    ERROR = 0x27
+    """For hfi1: see `ERROR`."""
     DROPS = 0x24
     """From the kernel: frames that have ended in its driver since it last said so; see `KernelDrops`."""
 

@@ -143,6 +143,22 @@ def test_a_flood_of_management_is_answered_and_the_hosts_go_on(opavnic: Program,
     lab.end()
 
 
+def test_an_hfi_that_finds_an_error_in_itself_freezes_and_goes_on(opavnic: Program, tmp_path: Path) -> None:
+    lab = TrafficLab(opavnic, tmp_path)
+    for count in range(1, 4):
+        lab.ok("fault", "add", "register-error on k1")
+        said = "until dmesg | grep -c 'opa_virtual_hfi: freeze: 0' | grep -qx {}; do :; done"
+        lab.inside("k1", "sh", "-c", said.format(count))
+        log = lab.inside("k1", "dmesg")
+        assert log.count("hfi1_0: PIO Error: PioWriteAddrParity") == count
+        assert lab.inside("k1", "cat", f"{PORT}/state") == "4: ACTIVE\n", "the link stays up"
+        lab.inside("k1", "sh", "-c", "until ping -q -c1 -W1 10.1.1.2 >/dev/null; do :; done")
+        lab.inside("k2", "sh", "-c", "until ping -q -c1 -W1 10.1.1.1 >/dev/null; do :; done")
+    counter = "/sys/class/infiniband/hfi1_0/hw_counters/PioWriteAddrParityErr"
+    assert lab.inside("k1", "cat", counter) == "3\n"
+    lab.end()
+
+
 def test_packets_that_a_program_may_not_send_are_stopped_by_device_or_fabric(
     opavnic: Program, tmp_path: Path
 ) -> None:

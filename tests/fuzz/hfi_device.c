@@ -158,7 +158,11 @@ static u64 step(struct hfi *hfi, u64 now)
 	u32 size = 1u << draw() % 4, at = draw() % 260, i;
 	u8 packet[512];
 
-	switch (draw() % 14) {
+	switch (draw() % 15) {
+	case 14:
+		hfi_fail(hfi, now, draw() % 9, draw());
+		hfi_write(hfi, now, 0x10, 8, draw() % 8 ? 0x200 : 0x100);
+		break;
 	case 12:
 		write_packet(hfi, now);
 		break;

@@ -107,6 +107,13 @@ class FaultKind(StrEnum):
         FaultTarget.HFI,
         "an HFI is pulled out: it reports a fatal event; its agent, VNICs and links are gone",
     )
+    REGISTER_ERROR = (
+        "register-error",
+        FaultTarget.HFI,
+        "the HFI of a host with `kernel: hfi1` finds a parity error in itself: it freezes, what passes is lost, and "
+        "hfi1 lets it go on; other HFIs have no registers, and are refused",
+        0.0,
+    )
     PARTITION = (
         "partition",
         FaultTarget.NODES,

@@ -105,6 +105,7 @@ class Faults:
             FaultKind.PARTITION: lambda fault: self._hold(cut_between(fabric, _nodes(fault.spec)), fault),
             FaultKind.SWITCH_REBOOT: self._start_reboot,
             FaultKind.HFI_REMOVAL: self._start_removal,
+            FaultKind.REGISTER_ERROR: self._start_register_error,
             FaultKind.CRASH: lambda fault: self._take_down(fault.spec.on, fault),
         }
 
@@ -411,6 +412,17 @@ class Faults:
                 bring_back()
 
         return end
+
+    def _start_register_error(self, fault: ActiveFault) -> Callable[[], None]:
+        hfi = self.fabric.hfis[fault.spec.on]
+        breaks = [port.break_register for port in hfi.ports.values() if port.break_register is not None]
+        if not breaks and not hfi.is_remote:
+            raise FaultError(
+                f"{hfi.name} has no registers: it is not the HFI of a host with kernel: hfi1 that runs"
+            )
+        for break_register in breaks:
+            break_register()
+        return lambda: None
 
     def _take_down(self, name: str, fault: ActiveFault) -> Callable[[], None]:
         """Crash what is hooked under a name; it comes back once no fault holds it down any more."""

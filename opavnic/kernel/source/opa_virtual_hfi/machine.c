@@ -67,6 +67,7 @@ static void host_note(void *context, enum hfi_note note, u64 first, u64 second)
 		[HFI_NOTE_FREEZE] = "freeze: %llu\n",
 		[HFI_NOTE_CONTEXT] = "send context %llu halts: errors %#llx\n",
 		[HFI_NOTE_ENGINE] = "SDMA engine %llu halts: errors %#llx\n",
+		[HFI_NOTE_ERROR] = "errors of block %llu: %#llx\n",
 	};
 	struct machine *machine = context;
 	char text[96];
@@ -259,6 +260,16 @@ void machine_idle(struct machine *machine, u64 message)
 
 	spin_lock_irqsave(&machine->lock, flags);
 	hfi_idle(machine->hfi, ktime_get_ns(), message);
+	arm(machine);
+	spin_unlock_irqrestore(&machine->lock, flags);
+}
+
+void machine_fail(struct machine *machine, u32 block, u64 bits)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&machine->lock, flags);
+	hfi_fail(machine->hfi, ktime_get_ns(), block, bits);
 	arm(machine);
 	spin_unlock_irqrestore(&machine->lock, flags);
 }

@@ -50,6 +50,8 @@ void machine_config_write(struct machine *machine, u32 at, u32 size, u32 value);
 /* The other end of the cable is in another state, or gone (NULL); a message or a packet comes from there. */
 void machine_neighbour(struct machine *machine, const struct hfi_end *end);
 void machine_idle(struct machine *machine, u64 message);
+/* The hardware finds errors: hfi_fail. */
+void machine_fail(struct machine *machine, u32 block, u64 bits);
 enum hfi_taken machine_receive(struct machine *machine, const u8 *packet, u32 len, bool bypass);
 
 /* wire.c: the cable, a socket of the process; below 0: there is none. Return 0 or an error. */

@@ -41,6 +41,7 @@ enum hfi_note {
 	HFI_NOTE_FREEZE,	/* 1 frozen, 0 no more */
 	HFI_NOTE_CONTEXT,	/* send context, its errors: it halts */
 	HFI_NOTE_ENGINE,	/* SDMA engine, its errors: it halts */
+	HFI_NOTE_ERROR,		/* interrupt source of a block, bits of its error status */
 };
 
 /* What the model asks of the machine that it is in. */
@@ -95,6 +96,12 @@ void hfi_set_neighbour(struct hfi *hfi, u64 now, const struct hfi_end *end);
 struct hfi_end hfi_own_end(const struct hfi *hfi);
 /* A message of the other end comes, as `idle` of struct hfi_host sends it. */
 void hfi_idle(struct hfi *hfi, u64 now, u64 message);
+
+/*
+ * The hardware finds errors of itself: bits of the error status of a block, which has an interrupt source: 0 core, 1 receive,
+ * 2 misc, 4 PIO, 5 SDMA, 6 egress, 7 send. With some of them it freezes, until the driver lets it go on.
+ */
+void hfi_fail(struct hfi *hfi, u64 now, u32 block, u64 bits);
 
 /* When hfi_run is to be called next; HFI_NEVER: after no time alone. */
 u64 hfi_deadline(const struct hfi *hfi);

@@ -95,6 +95,8 @@ void pci_send_due(struct hfi *hfi);
 
 /* cce.c */
 void cce_raise(struct hfi *hfi, u32 source);
+/* Return whether nothing leaves or arrives until the driver lets it. */
+bool cce_is_frozen(const struct hfi *hfi);
 
 /* dc.c */
 void dc_power_on(struct hfi *hfi);

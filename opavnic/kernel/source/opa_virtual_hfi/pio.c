@@ -86,7 +86,7 @@ static u64 pbc_of(const struct hfi *hfi, u32 context)
 
 void packet_leaves(struct hfi *hfi, const u8 *packet, u32 len, u64 pbc)
 {
-	if (len < PBC_SIZE || !dc_is_up(hfi) || !(V(hfi, SEND_CTRL, 0) & ENABLE)) {
+	if (len < PBC_SIZE || !dc_is_up(hfi) || cce_is_frozen(hfi) || !(V(hfi, SEND_CTRL, 0) & ENABLE)) {
 		count_dropped(hfi);
 		return;
 	}

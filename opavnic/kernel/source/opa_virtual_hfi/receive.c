@@ -107,8 +107,8 @@ enum hfi_taken hfi_receive(struct hfi *hfi, u64 now, const u8 *packet, u32 len, 
 	u64 address, rhf, flags = 0, keep;
 
 	hfi->now = now;
-	if (context < 0 || !dc_is_up(hfi) || !(V(hfi, RCV_CTRL, 0) & PORT_ENABLE) || len < 20 || len > HFI_PACKET_MAX ||
-	    !(V(hfi, RCV_CTXT_CTRL, context) & ENABLE))
+	if (context < 0 || !dc_is_up(hfi) || cce_is_frozen(hfi) || !(V(hfi, RCV_CTRL, 0) & PORT_ENABLE) || len < 20 ||
+	    len > HFI_PACKET_MAX || !(V(hfi, RCV_CTXT_CTRL, context) & ENABLE))
 		return HFI_DROPPED;
 	receive = &hfi->receive[context];
 	entry = entry_bytes(hfi, context);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-3-Clause
 /*
  * The cable: a SOCK_SEQPACKET socket of the process that is this kernel. At its other end is a fabric, or the virtual HFI of
- * another kernel: both ends speak alike. A datagram is a kind and three zeros, then a packet, or the state of the link.
+ * another kernel: both ends speak alike. A datagram is a kind and three zeros, then a packet, the state of the link, or an error of the hardware.
  *
  * On virtual time (time-travel=ext) its interrupts are announced. What the socket has no room for waits here; that it has
  * room again is never announced: it is tried again soon. A socket holds few datagrams (net.unix.max_dgram_qlen, 10), so a
@@ -20,6 +20,7 @@
 #define PACKET_9B	0x11
 #define LINK		0x25	/* struct link */
 #define IDLE		0x26	/* a message of the 8051, 8 bytes */
+#define ERROR		0x27	/* struct error: the hardware finds errors of itself */
 #define WAITING_MAX	8192	/* datagrams; of more, packets are lost */
 #define AT_ONCE		64
 #define AGAIN_NS	50000
@@ -35,6 +36,12 @@ struct link {
 struct idle {
 	u8 kind, zeros[3];
 	__be64 message;
+} __packed;
+
+struct error {
+	u8 kind, zeros[3];
+	u8 block, more_zeros[3];
+	__be64 bits;
 } __packed;
 
 struct waiting {
@@ -156,6 +163,8 @@ static bool receive(struct machine *machine, const u8 *datagram, u32 len)
 		take_link(machine, (const struct link *)datagram);
 	else if (kind == IDLE && len == sizeof(struct idle))
 		machine_idle(machine, be64_to_cpu(((const struct idle *)datagram)->message));
+	else if (kind == ERROR && len == sizeof(struct error))
+		machine_fail(machine, ((const struct error *)datagram)->block, be64_to_cpu(((const struct error *)datagram)->bits));
 	else if ((kind == PACKET_16B || kind == PACKET_9B) && len > HEAD_LEN)
 		return machine_receive(machine, datagram + HEAD_LEN, len - HEAD_LEN, kind == PACKET_16B) == HFI_FULL;
 	return false;

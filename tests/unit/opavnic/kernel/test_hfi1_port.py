@@ -20,7 +20,7 @@ from hfi_sim.wire.packet_9b import bare_9b, build_mad_9b, carry_9b
 from hfi_sim.wire.sma.port_info import PortInfo
 from hfi_sim.wire.sma.tables import PartitionTable
 from opavnic.kernel.hfi1_port import OPEN_MAX, Hfi1Port, SmaMessage
-from opavnic.kernel.wire import IDLE, LINK, PhysicalLink, WireKind, build_frame, parse_frame
+from opavnic.kernel.wire import ERROR, IDLE, LINK, PhysicalLink, WireKind, build_frame, parse_frame
 from opavnic.world.world import World
 
 DATA_AT = MadHeader.SIZE + DirectedHeader.SIZE
@@ -328,9 +328,16 @@ def test_what_is_no_packet_is_counted() -> None:
     assert (given.kernel.counters.malformed, given.kernel.counters.from_kernel) == (6, 6)
 
 
+def test_a_fault_of_its_registers_reaches_the_hfi() -> None:
+    given = Given()
+    given.world.faults.add(f"register-error on {given.port.hfi.name}")
+    assert given.frames[-1] == (WireKind.ERROR, ERROR.build(block=4, bits=2)), "PIO, PioWriteAddrParity"
+
+
 def test_the_port_is_given_back() -> None:
     given = Given()
     given.kernel.close()
+    assert given.port.break_register is None
     given.kernel.close()
     given.say(PhysicalLink.LINK_UP)
     assert given.links == []

@@ -169,6 +169,53 @@ def test_a_source_that_is_set_sends_nothing_more_until_it_is_cleared(hfi: Model)
     assert hfi.interrupts == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("block", "register", "bits", "freezes"),
+    [
+        (0, 0x40, 1 << 8, False),
+        (1, 0x1000060, 1 << 63, True),
+        (2, 0x502000, 1 << 3, False),
+        (4, 0x1800040, 1 << 1, True),
+        (4, 0x1800040, 1 << 0, False),
+        (5, 0x1800060, 1 << 1, True),
+        (6, 0x1800080, 1 << 3, True),
+        (7, 0x18000E0, 1 << 0, False),
+    ],
+)
+def test_an_error_of_the_hardware_is_said_and_some_freeze_it_until_the_driver_ends_that(
+    hfi: Model, block: int, register: int, bits: int, freezes: bool
+) -> None:
+    hfi.linked()
+    context, receiving = pio_context(hfi), receive_context(hfi)
+    hfi.fail(block, bits)
+    hfi.run()
+    assert (hfi.read(register), hfi.interrupts) == (bits, []), "the driver has not asked for it"
+    hfi.write(0x10, 0x200)
+    hfi.write(register + 8, bits)
+    hfi.fail(block, bits)
+    hfi.run()
+    assert (hfi.read(register), hfi.interrupts) == (bits, [0])
+    assert hfi.read(0x110800) == 1 << block
+    assert hfi.read(0x18) == (0xF if freezes else 0)
+    at = write_blocks(hfi, context, bytes(56), 0, 8)
+    assert (hfi.sent, hfi.receive(NINE[:28])) == (([], DROPPED) if freezes else ([(bytes(56), False)], TAKEN))
+    hfi.sent.clear()
+    hfi.write(register + 16, bits)
+    hfi.write(0x10, 0x200)
+    assert (hfi.read(register), hfi.read(0x18)) == (0, 0)
+    write_blocks(hfi, context, bytes(56), at, 8)
+    assert (hfi.sent, hfi.receive(NINE[:28])) == ([(bytes(56), False)], TAKEN)
+    assert hfi.read(0x1300000 + 0x1000 * receiving) > 0
+
+
+def test_an_error_of_a_block_that_there_is_not_is_none(hfi: Model) -> None:
+    hfi.linked()
+    for block in (3, 8, 0xFFFFFFFF):
+        hfi.fail(block, NEVER)
+    hfi.run()
+    assert (hfi.interrupts, hfi.read(0x18)) == ([], 0)
+
+
 # --- the link --------------------------------------------------------------------------------------------------------
 
 

@@ -298,6 +298,20 @@ def test_hfi_removal_takes_the_clients_of_the_hfi_along_and_brings_them_back(bed
     assert calls == ["agent h4 gone", "agent h4 back"]
 
 
+def test_register_error_is_for_an_hfi_that_has_registers_and_comes_again_as_it_is_told(bed: Bed) -> None:
+    with pytest.raises(
+        FaultError, match="h4 has no registers: it is not the HFI of a host with kernel: hfi1"
+    ):
+        bed.faults.add("register-error on h4")
+    assert bed.faults.show() == []
+    broken: list[float] = []
+    bed.ports["h4"].break_register = lambda: broken.append(bed.clock.time())
+    bed.faults.add("register-error on h4")
+    bed.faults.add("register-error on h4 for=1ms every=1s count=3")
+    bed.clock.advance(10)
+    assert broken == [0, 0, 1, 2]
+
+
 def test_partition_cuts_a_side_off_with_its_hosts(bed: Bed) -> None:
     fault = bed.faults.add("partition on leaf1")
     bed.send(range(3))
