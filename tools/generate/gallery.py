@@ -17,7 +17,7 @@ _PICTURES: Final = "docs/pictures/labs"
 _HEAD: Final = f"""<!-- {note("examples/*.yaml")} -->
 # Gallery of labs
 
-Each lab file of `examples/`, with its fabric as it is cabled and the command that starts it. Green boxes are hosts,
+Each lab file of `examples/`, with its fabric as it is cabled and the commands to try it. Green boxes are hosts,
 or HFIs of a host that has several; blue ones are switches; `em` is the node of the Ethernet Manager and the subnet
 manager. `opavnic init NAME` writes a copy of a file, and `opavnic topo` draws the fabric of a running lab.
 """
@@ -39,12 +39,15 @@ def pages(_: Path) -> Iterator[tuple[str, str]]:
 def _entry(name: str, text: str, lab: LabModel) -> Iterator[str]:
     yield f"## {name}\n\n{what(text)}.\n\n"
     if lab.vesws:
-        yield "| virtual switch | members |\n|---|---|\n"
-        for vesw in lab.vesws:
-            ports = ", ".join(dict.fromkeys(port.host for port in lab.members_of(vesw)))
-            yield f"| `{vesw.name}` | {ports} |\n"
-        yield "\n"
-    start = re.search(rf"opavnic up [^#\n;&]*{name}\.yaml[^#\n;&]*", text)
-    command = start[0].strip() if start else f"opavnic up examples/{name}.yaml -d"
-    yield f"```console\n$ {' '.join(command.split())}\n```\n\n"
+        members = {
+            vesw.name: ", ".join(dict.fromkeys(port.host for port in lab.members_of(vesw)))
+            for vesw in lab.vesws
+        }
+        yield f"Virtual switches: {'; '.join(f'`{name}`: {hosts}' for name, hosts in members.items())}.\n\n"
+    blocks = re.findall(r"(?:^#   .*\n)+", text, re.M)  # indented in the comment at the head of the file
+    tried = next(
+        (block for block in blocks if "opavnic up " in block), f"#   opavnic up examples/{name}.yaml -d\n"
+    )
+    lines = [re.sub(r"^(?=\w+ )", "$ ", line) for line in re.findall("^#   (.*)$", tried, re.M)]
+    yield "\n".join(["```console", *lines, "```", "", ""])
     yield f"![The fabric of {name}](../pictures/labs/{name}.svg)\n"

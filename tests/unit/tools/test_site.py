@@ -11,9 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
-from typing import Final
+from typing import Any, Final
 
 import griffe
 import pytest
@@ -95,6 +98,41 @@ def test_site_names_its_version_and_offers_the_others(versions: Path, site: Path
         assert f"opavnic {VERSION}</title>" in page.read_text()
 
 
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Any]:
+    """A tab of a browser."""
+    chromium = shutil.which("chromium")
+    playwright = pytest.importorskip("playwright.sync_api")
+    if chromium is None:
+        pytest.skip("chromium is not installed: make browser")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        yield browser.new_page(viewport=SCREEN)
+        browser.close()
+
+
+@pytest.mark.slow
+def test_menu_of_versions_leads_from_one_to_the_other(versions: Path, site: Path, tab: Any) -> None:
+    shutil.copytree(site, versions / "0.0", copy_function=os.link, dirs_exist_ok=True)
+    handler = partial(SimpleHTTPRequestHandler, directory=versions)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            root = f"http://127.0.0.1:{server.server_port}"
+            tab.goto(root)
+            tab.wait_for_url(f"{root}/{site.name}/")
+            for here, there in ((site.name, "0.0"), ("0.0", site.name)):
+                current = tab.get_by_role("button", name="Select version")
+                assert current.inner_text() == here
+                current.hover(force=True)  # the menu opens over it
+                menu = tab.locator(".md-version__link")
+                assert menu.all_inner_texts() == [site.name, "0.0"]
+                menu.get_by_text(there, exact=True).click()
+                tab.wait_for_url(f"{root}/{there}/")
+        finally:
+            server.shutdown()
+
+
 def contents() -> dict[str, list[str]]:
     """Return the pages of each part of the site's contents."""
 
@@ -167,21 +205,11 @@ def test_each_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_page_of_the_site_is_longer_than_the_mark(site: Path) -> None:
-    chromium = shutil.which("chromium")
-    playwright = pytest.importorskip("playwright.sync_api")
-    if chromium is None:
-        pytest.skip("chromium is not installed: make browser")
+def test_no_page_of_the_site_is_longer_than_the_mark(site: Path, tab: Any) -> None:
     heights = {}
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        tab = browser.new_page(viewport=SCREEN)
-        for page in sorted(site.rglob("index.html")):
-            tab.goto(page.as_uri(), wait_until="domcontentloaded")
-            heights[str(page.parent.relative_to(site))] = tab.evaluate(
-                "document.documentElement.scrollHeight"
-            )
-        browser.close()
+    for page in sorted(site.rglob("index.html")):
+        tab.goto(page.as_uri(), wait_until="domcontentloaded")
+        heights[str(page.parent.relative_to(site))] = tab.evaluate("document.documentElement.scrollHeight")
     screens = {name: height / SCREEN["height"] for name, height in heights.items()}
     assert {name: number for name, number in screens.items() if number > SCREENS} == {}
 
