@@ -303,15 +303,16 @@
 
     /** Show in the drawing of the fabric what was wrong, and what had a fault set. */
     show(wrong, faults) {
+      const same = (name) => name.split("--").sort().join("--");  // either end may stand first
       const bare = (name) => name.split(/--|->/).map((end) => end.replace(/:\d+$/, "")).sort().join("--");
       const down = new Set(), faulty = new Set();
-      for (const [, group, name] of wrong) down.add(group === "link" ? name : bare(name.split(" ")[0]));
+      for (const [, group, name] of wrong) down.add(group === "link" ? same(name) : bare(name.split(" ")[0]));
       for (const [, , , , , text] of faults) faulty.add(bare(/ on (\S+)/.exec(text)?.[1] ?? ""));
       for (const drawn of document.querySelectorAll(".replayed")) {
         drawn.classList.add("live");
         for (const each of drawn.querySelectorAll("[data-link], [data-node]")) {
           const {link, node} = each.dataset;
-          each.classList.toggle("is-down", down.has(link ?? node));
+          each.classList.toggle("is-down", down.has(same(link ?? node)));
           each.classList.toggle("is-faulty", faulty.has(bare(link ?? node)));
         }
       }

@@ -9,7 +9,6 @@ import base64
 import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -296,9 +295,11 @@ def test_fabric_vnic_and_timeline(
         choose(page, "Record for", "10 s")  # commands are slow on a busy machine
         page.get_by_role("button", name="Record MADs").click()
         clos.run("fault", "add", "link-down on h2 for=300ms")
+        clos.run("exec", "h3", "--", "ip", "link", "set", "blue", "down")  # a trap
+        clos.run("exec", "h3", "--", "ip", "link", "set", "blue", "up")
         page.get_by_role("region", name="MADs as a sequence diagram").wait_for()
-        page.get_by_label("Only with").fill("h2")
-        page.get_by_text(re.compile("^Trap")).first.wait_for()
+        page.get_by_label("Only with").fill("h3")
+        page.locator("svg text").filter(has_text="Trap").first.wait_for()
         take(page, "web-mads", height=900)
         with page.expect_websocket() as updates:
             go(page, clos.url, "/vnic/h1/blue", "clos")
@@ -308,8 +309,8 @@ def test_fabric_vnic_and_timeline(
         take(page, "web-vnic", height=900)
         go(page, clos.url, "/timeline", "clos")
         clos.run("fault", "add", "link-down on h9 for=1s")
-        page.get_by_text("port-left").first.wait_for()
-        take(page, "web-timeline")
+        page.get_by_text("port-joined h9:1").first.wait_for()
+        take(page, "web-timeline", height=1130)
 
 
 @pytest.mark.parametrize(
