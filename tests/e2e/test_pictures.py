@@ -9,6 +9,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -214,7 +215,7 @@ def test_fat_tree_with_a_cut_link_and_a_hot_spot(
         tree.run("fault", "add", "link-down on edge0-0--agg0-1")
         drawn(page, "down")
         choose(page, "Choose a host, switch or link", "h16")
-        page.get_by_text("edge3-1 -> h16").first.wait_for()
+        page.get_by_text(re.compile(r"2[3-9][.\d]* Mbit/s +edge3-1 -> h16")).wait_for()  # above 75 % of it
         take(page, "fat-tree", height=900, parts=drawing(page))
 
 
@@ -283,7 +284,7 @@ def test_fabric_vnic_and_timeline(
         page.get_by_text("loss on h5").wait_for()
         page.get_by_text("blue: up, sends").wait_for()
         drawn(page, "down")
-        take(page, "web-fabric", height=900)
+        take(page, "web-fabric", height=970)
         go(page, clos.url, "/packets", "clos")
         choose(page, "From", "h1")
         choose(page, "to", "h8")
@@ -321,11 +322,14 @@ def test_lnet(
 ) -> None:
     nodes = lab(ROOT / "examples" / f"{example}.yaml", example)
     with opened(browser, nodes.url, example) as page:
-        page.get_by_role("link", name="LNet").click()
+        with page.expect_websocket() as updates:
+            page.get_by_role("link", name="LNet").click()
         page.get_by_role("heading", name="Network interfaces").wait_for()
         for host, peer in (("a", "b"), ("b", "a"), ("a", "b")):
             nodes.run("lnetctl", "send", "--host", host, "--to", peer, "--count", "90", "--size", "64K")
         page.get_by_text("0.0 s").first.wait_for()
+        for _ in range(4):  # until nothing flows any more
+            updates.value.wait_for_event("framereceived")
         take(page, picture)
 
 

@@ -134,7 +134,9 @@ class Side:
                 for host, vnic, _ in seen.vnics:
                     if host.name == chosen.host:
                         target = f"/vnic/{quote(host.name, safe='')}/{quote(vnic.interface, safe='')}"
-                        ui.link(f"VNIC {vnic.interface} on {visible(vnic.vesw_text)}", target).classes("small")
+                        ui.link(f"VNIC {vnic.interface} on {visible(vnic.vesw_text)}", target).classes(
+                            "small"
+                        )
             self._figures = [ui.label(line).classes("small") for line in lines]
             with ui.row():
                 self._deeds(chosen)

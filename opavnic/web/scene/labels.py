@@ -12,6 +12,8 @@ from opavnic.web.scene.layout import Size
 _ALONG: Final = (0.5, 0.42, 0.58, 0.35, 0.65, 0.28, 0.72, 0.2, 0.8, 0.14, 0.86)
 """Places along a link that are tried, of its length."""
 _APART: Final = 2.0
+_MIDDLE: Final = 1 / 3
+"""Of a label's width."""
 
 Box = tuple[Position, Size]
 """Centre and size."""
@@ -31,7 +33,7 @@ class Label:
     bend: float
     """As ECharts has it: of the length of the link, to the left."""
     alone: bool = False
-    """Whether it is to stand where the fewest other links pass: what is wrong could be said of them, too."""
+    """Whether it is to stand where the fewest other links pass its middle: it would seem to be said of them, too."""
 
     def at(self, share: float) -> Position:
         """Return a point of the link, which is a curve of Bezier with one point beside its middle."""
@@ -58,7 +60,7 @@ def placed(
             for at in map(label.at, _ALONG)
             if _inside(at, label.size, area) and not any(_meet((at, label.size), box) for box in taken)
         )
-        if box := min(room, key=lambda box: sum(_crosses(line, box) for line in others), default=None):
+        if box := min(room, key=lambda box: _crossings(others, box), default=None):
             taken.append(box)
             yield label, box[0]
 
@@ -72,6 +74,12 @@ def _meet(one: Box, other: Box) -> bool:
     return all(
         abs(one[0][axis] - other[0][axis]) < (sizes[0][axis] + sizes[1][axis]) / 2 + _APART for axis in (0, 1)
     )
+
+
+def _crossings(lines: Sequence[Sequence[Position]], box: Box) -> list[int]:
+    """Return how many lines pass the middle of a label, where they hurt most, and all of it."""
+    at, (width, height) = box
+    return [sum(_crosses(line, (at, (width * part, height))) for line in lines) for part in (_MIDDLE, 1)]
 
 
 def _crosses(line: Sequence[Position], box: Box) -> bool:

@@ -121,8 +121,8 @@ def test_what_is_said_of_links_covers_no_node_and_nothing_else_that_is_said() ->
 def test_what_is_wrong_about_a_link_stands_where_no_other_link_passes() -> None:
     cut, other = ((0.0, 50.0), (400.0, 50.0)), ((200.0, 0.0), (200.0, 100.0))
     lines = [cut, other, (cut[1], cut[0])]
-    for alone, expected in ((True, 168.0), (False, 200.0)):
-        label = Label(0, "down", (40.0, 16.0), cut, 0.0, alone)
+    for alone, width, expected in ((True, 40.0, 168.0), (True, 240.0, 140.0), (False, 40.0, 200.0)):
+        label = Label(0, "down", (width, 16.0), cut, 0.0, alone)
         [(_, at)] = placed([label], [], (400.0, 100.0), lines)
         assert at == pytest.approx((expected, 50.0))
 
