@@ -81,7 +81,6 @@ class Coordinator(Machine):
         """How often others have told of their shares: a sign that they are at work."""
         self._changed = asyncio.Event()
         self._programs: Programs | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self.verbs |= {"report": self._report, "ready": self._is_ready}
 
     async def gather(self) -> Lab:
@@ -147,7 +146,7 @@ class Coordinator(Machine):
         super()._came(name, state)
         self._look()
         if self.boundary is not None:
-            self._start_soon(name)
+            self._run(self._start(name))
 
     def _lost(self, name: NodeName) -> None:
         super()._lost(name)
@@ -166,12 +165,7 @@ class Coordinator(Machine):
         world.cleanups.add("programs of other machines", self._programs.close)
         for name, state in list(self.nodes.items()):
             self._meet(name, state)
-            self._start_soon(name)
-
-    def _start_soon(self, name: NodeName) -> None:
-        task = asyncio.get_running_loop().create_task(self._start(name))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._run(self._start(name))
 
     async def _start(self, name: NodeName) -> None:
         """Give a machine its share, or find out that it is running it already."""
@@ -210,11 +204,6 @@ class Coordinator(Machine):
         """This machine."""
         return self.transport.name
 
-    @property
-    def manager(self) -> NodeName:
-        """This machine."""
-        return self.transport.name
-
     async def _is_ready(self, sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         # it may have missed changes while it was away, or have faults that were set before this process started
         await self.remote_machines.tell_faults(sender)
@@ -247,8 +236,7 @@ class Coordinator(Machine):
 
     async def close(self) -> None:
         """End the lab on the other machines, and leave the fabric."""
-        for task in tuple(self._tasks):
-            task.cancel()
+        await self._end_tasks()
         reason = f"lab {self._model.name} has ended"
         await asyncio.gather(*(self._say_down(name, reason) for name in list(self.nodes)))
         await self.transport.stop()

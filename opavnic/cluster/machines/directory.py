@@ -32,7 +32,7 @@ class MachineDirectory:
     @property
     def manager(self) -> NodeName | None:
         """The machine whose subnet manager manages the nodes here: the coordinator, or None while it is away."""
-        raise NotImplementedError
+        return self.coordinator
 
     def share_here(self) -> Lab:
         """Return this machine's share of the lab. Raises ClusterError if it has none yet."""

@@ -48,7 +48,6 @@ class Member(Machine):
         self.reason = ""
         """Why the lab has ended."""
         self._follower: Follower | None = None
-        self._coordinator = NodeName("")
         self._obeyed_epoch = 0
         """The epoch of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
@@ -75,7 +74,7 @@ class Member(Machine):
             raise ClusterError(f"{self.transport.name} has another lab file than the coordinator")
         if self._digest and digest != self._digest:
             raise ClusterError(f"{self.transport.name} runs its share of another lab file: end it first")
-        self._coordinator, self._obeyed_epoch = sender, self.nodes[sender].epoch
+        self._obeyed_epoch = self.nodes[sender].epoch
         if self._digest:
             if self._follower is not None:
                 self._follower.forget()
@@ -143,8 +142,10 @@ class Member(Machine):
         while self._is_awaited and not self._has_been_up and self._not_up():  # noqa: ASYNC110 - no event announces it
             await asyncio.sleep(_LOOK_AGAIN_S)  # the kernel reports "up" with a delay
         self._has_been_up = True
+        if (manager := self.manager) is None:
+            return  # it will start this machine again
         try:
-            await self.transport.request(self._coordinator, "ready", {})
+            await self.transport.request(manager, "ready", {})
         except PeerRequestError as error:
             log.warning("the coordinator could not be told that this machine is ready: %s", error)
 

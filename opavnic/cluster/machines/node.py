@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from hfi_sim.fabric.topology import Topology
@@ -73,7 +73,7 @@ class Machine(MachineDirectory):
         self.progress = progress
         self._trouble: dict[NodeName, str] = {}
         """Why machines do not start their shares, while the lab is starting."""
-        self._measuring: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.boundary: Boundary | None = None
         self._meter: LoadMeter | None = None
         self.verbs |= {
@@ -116,12 +116,12 @@ class Machine(MachineDirectory):
         own = self.transport.name
         connects = state.is_coordinator or (self.coordinator != own and own < name)
         self.boundary.meet(name, state.epoch, connects=connects)
-        self._measure_soon(name)
+        self._run(self._measure(name))
 
-    def _measure_soon(self, name: NodeName) -> None:
-        task = asyncio.get_running_loop().create_task(self._measure(name))
-        self._measuring.add(task)
-        task.add_done_callback(self._measuring.discard)
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _measure(self, name: NodeName) -> None:
         """Measure how far the clock of a machine is ahead, by the shortest of a few round trips."""
@@ -194,14 +194,14 @@ class Machine(MachineDirectory):
         world.cleanups.add("links to other machines", self.boundary.close)
         self._meter = LoadMeter(loop)
         world.cleanups.add("measures of this machine", self._meter.close)
-        world.cleanups.add("measures of the network", self._end_measures)
+        world.cleanups.add("work with other machines", self._end_tasks)
         self.tunnels.open(self.placement.hosts)
         world.cleanups.add("control APIs of other machines", self.tunnels.close)
 
-    async def _end_measures(self) -> None:
-        for task in tuple(self._measuring):
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._measuring, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _await_others(self) -> None:
         raise NotImplementedError

@@ -8,7 +8,6 @@ certificate to its own keys. TO is COORDINATOR in the request of a member that d
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -228,8 +227,3 @@ def _rule(name: str, flow: str, messages: Sequence[str], *keys: str) -> dict[str
         "permission": "allow",
         "key_exprs": list(keys),
     }
-
-
-def to_json5(wanted: dict[str, Any]) -> str:
-    """Return a configuration in Zenoh's format."""
-    return json.dumps(wanted)

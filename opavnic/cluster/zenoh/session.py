@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 from typing import TYPE_CHECKING, Final
 
 from opavnic.base.packages import advice
 from opavnic.cluster.errors import ClusterError, ClusterInputError
-from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config, to_json5
+from opavnic.cluster.protocol.zenoh_config import Address, SessionPlan, config
 
 if TYPE_CHECKING:
     import zenoh
@@ -30,7 +31,7 @@ def open_session(plan: SessionPlan, epoch: int) -> zenoh.Session:
         ) from error
     zenoh.try_init_log_from_env()  # RUST_LOG then shows, for example, what access control refuses
     try:
-        return zenoh.open(zenoh.Config.from_json5(to_json5(config(plan, epoch))))
+        return zenoh.open(zenoh.Config.from_json5(json.dumps(config(plan, epoch))))
     except zenoh.ZError as error:
         if plan.join:
             raise ClusterError(
