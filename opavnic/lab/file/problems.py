@@ -11,7 +11,9 @@ from hfi_sim.base.text import nearest, unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology import NodeKind
+from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.base.errors import OpavnicError
+from opavnic.kernel.drivers import HFI1
 from opavnic.lab.file.guest_model import guest_problems, is_guest
 from opavnic.lab.file.host_setup import host_numbers, setup_problems
 from opavnic.lab.file.lab_sections import Vesw
@@ -207,9 +209,18 @@ def _guid_problems(model: LabModel) -> list[Problem]:
     return problems
 
 
+def _nothing() -> None:
+    """Stand in for what a fault does."""
+
+
 def _fault_problems(model: LabModel, faults: Faults) -> list[Problem]:
     for name in names_that_can_crash(model):
-        faults.hook(name, lambda: None, lambda: None)  # the lab is only being checked
+        faults.hook(name, _nothing, _nothing)  # the lab is only being checked
+    for name, host in model.hosts.items():
+        if host.kernel is not None and host.kernel.linux_driver is HFI1:
+            for hfi in hfi_names(name, host.hfis):
+                for port in faults.fabric.hfis[hfi].ports.values():
+                    port.break_register = _nothing
     problems = []
     for index, fault in enumerate(model.faults):
         try:

@@ -95,3 +95,15 @@ def test_lab_file_given_as_an_em_file_is_named_as_such(tmp_path: Path) -> None:
 )
 def test_quantities_with_a_unit_or_a_documented_one_are_read(more: str) -> None:
     assert parse_lab(lab(more), "lab.yaml", {}).name == "x"
+
+
+def test_fault_of_registers_is_for_each_hfi_of_a_kernel_that_is_to_run() -> None:
+    hosts = "{h1: {}, k1: {kernel: hfi1}, k2: {kernel: hfi1, hfis: 2}}"
+    faults = "faults: [register-error on k1, register-error on k2, register-error on k2.2 after=1s]"
+    parse_lab(lab(faults, hosts=hosts, vesws="[]"), "lab.yaml", {})
+    with pytest.raises(ConfigError, match=r"faults\[0\]: k1 has no registers"):
+        parse_lab(
+            lab("faults: [register-error on k1]", hosts="{k1: {kernel: opa_vnic}}", vesws="[]"),
+            "lab.yaml",
+            {},
+        )
