@@ -123,7 +123,10 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "ejfat/events/reassembly.py": _EVENTS,
     "ejfat/events/event.py": (*_EVENTS, "tests/unit/ejfat/test_ejfat_pipeline.py"),
     "ejfat/events/uri.py": ("tests/unit/ejfat/test_ejfat_uri.py",),
-    "ejfat/control/epochs/calendar.py": ("tests/unit/ejfat/test_ejfat_calendar.py",),
+    "ejfat/control/epochs/calendar.py": (
+        "tests/unit/ejfat/test_ejfat_calendar.py",
+        "tests/unit/ejfat/test_ejfat_prefixes.py",
+    ),
     "opavnic/cluster/protocol/frames.py": _CLUSTER,
     "opavnic/lab/change/difference.py": _CHANGES,
     "opavnic/lab/change/edits.py": _CHANGES,

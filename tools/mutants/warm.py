@@ -35,6 +35,8 @@ _PACKAGES: Final = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
 _FAILURE: Final = re.compile(r"(FAILED|ERROR) \S+\.py")
 _GRACE_S: Final = 10.0
 """What tests that are interrupted may take to clean up."""
+_MOST_DATA: Final = 4 << 30
+"""Bytes that a process of the tests may have: a mutant may hoard without end."""
 
 
 def main() -> None:
@@ -110,6 +112,7 @@ def _try(trial: dict[str, Any]) -> dict[str, Any]:
             os.dup2(out.fileno(), 1)
             os.dup2(out.fileno(), 2)
             resource.setrlimit(resource.RLIMIT_CPU, (int(trial["cpu_s"]) + 1, resource.RLIM_INFINITY))
+            resource.setrlimit(resource.RLIMIT_DATA, (_MOST_DATA, _MOST_DATA))
             code = pytest.main([*OPTIONS, *trial["options"], *trial["tests"]])
             sys.stdout.flush()
             os._exit(code)

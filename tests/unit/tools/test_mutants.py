@@ -120,6 +120,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
             "def test_two(): assert 0\n"
             "def test_loop():\n    while True: pass\n"
             "def test_wait(): time.sleep(300)\n"
+            "def test_hoard():\n    bytearray(5 << 30)\n"
         )
         bench.tell(learn=["test_small.py"], modules=["hfi_sim.base.counters"])
         bench.tell(module="hfi_sim.base.counters")
@@ -130,7 +131,13 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 @pytest.mark.parametrize(
     ("test", "wall_s", "result"),
-    [("one", 99, "SURVIVED"), ("two", 99, "killed"), ("loop", 99, "too long"), ("wait", 0, "too long")],
+    [
+        ("one", 99, "SURVIVED"),
+        ("two", 99, "killed"),
+        ("hoard", 99, "killed"),
+        ("loop", 99, "too long"),
+        ("wait", 0, "too long"),
+    ],
 )
 def test_trial_tells_tests_that_pass_from_those_that_fail_loop_or_hang(
     bench: Bench, test: str, wall_s: float, result: str

@@ -13,6 +13,7 @@ from hfi_sim.base.errors import FabricError
 from hfi_sim.fabric.topology import Topology, generate
 from hfi_sim.routing import ENGINES, find_cycle, lane_shift
 from hfi_sim.routing.deadlock import dependencies
+from hfi_sim.routing.graph import SwitchGraph
 from hfi_sim.subnet_manager import lanes as lane_tables
 from unit.hfi_sim.routing.lossless import Lossless
 
@@ -193,3 +194,14 @@ def test_lane_shift_says_how_many_lanes_it_needs() -> None:
         FabricError, match=r"lane-shift needs 2 virtual lanes here.* has 1: say credits: \{vls: 2\}"
     ):
         lane_shift(graph)
+
+
+def test_lane_shift_counts_the_turns_of_hosts_only() -> None:
+    graph = SwitchGraph()
+    a, b, c, leaf = map(graph.add, "abcd")
+    for number, (one, other) in enumerate([(a, b), (a, c), (b, leaf), (c, leaf)], 1):
+        graph.connect(one, number, other, number)
+    graph.attach(leaf, 9, range(1, 2))
+    assert lane_shift(graph).lanes.count == 1, (
+        "only from b to c, which have no hosts, a packet turns up again"
+    )

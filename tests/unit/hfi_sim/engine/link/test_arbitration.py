@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.errors import FabricError
-from hfi_sim.engine.link.arbiter import Arbiter, Arbitration, arbiter_of
-from hfi_sim.engine.link.config import FlowControl, LinkConfig
+from hfi_sim.engine.link.arbiter import Arbiter, Arbitration, Egress, arbiter_of
+from hfi_sim.engine.link.config import HOQ_UNIT_NS, MAX_HOQ_CODE, MAX_MTU, FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.subnet_manager import SubnetManager
@@ -231,3 +231,13 @@ def test_limit_of_high_priority_counts_anew_after_each_packet_of_low_priority() 
         arbiter.sent(turn, size)
         served.append(turn.vl)
     assert served == [1, 1, 0, 1, 1, 0]
+
+
+def test_mtus_of_a_port_are_from_0_on_and_a_lifetime_without_end_is_none() -> None:
+    Egress(vl_mtus=(0,) * 16)
+    for wrong in (-1, MAX_MTU + 1):
+        with pytest.raises(FabricError, match=f"the MTU of VL 0 is {wrong} bytes"):
+            Egress(vl_mtus=(wrong,) + (0,) * 15)
+    codes = (MAX_HOQ_CODE, MAX_HOQ_CODE + 1, *[0] * 14)
+    lives = Egress(hoq_codes=codes).hoq_lives_ns(FlowControl(vls=3), 4)
+    assert lives == [HOQ_UNIT_NS << MAX_HOQ_CODE, 0, HOQ_UNIT_NS, 0]
