@@ -460,3 +460,7 @@ def test_counters_of_several_receivers_add_up() -> None:
     total = ReassemblyCounters(packets=1, events_lost=2)
     total.add(ReassemblyCounters(packets=3, events_lost=4))
     assert (total.packets, total.events_lost) == (4, 6)
+
+
+def test_packet_over_ipv6_has_20_bytes_less_for_an_event() -> None:
+    assert Segmenter(ip_version=6).room == Segmenter(ip_version=4).room - 20

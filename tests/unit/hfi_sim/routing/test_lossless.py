@@ -205,3 +205,16 @@ def test_lane_shift_counts_the_turns_of_hosts_only() -> None:
     assert lane_shift(graph).lanes.count == 1, (
         "only from b to c, which have no hosts, a packet turns up again"
     )
+
+
+def test_lane_shift_uses_all_next_hops_that_lead_to_the_fewest_turns() -> None:
+    graph, ports = SwitchGraph(), dict.fromkeys(range(5), 0)
+    for name in "abcde":
+        graph.attach(graph.add(name), 9, range(1, 2))
+    for one, other in [(0, 1), (0, 2), (1, 2), (1, 4), (2, 3), (3, 4)]:
+        ports[one], ports[other] = ports[one] + 1, ports[other] + 1
+        graph.connect(one, ports[one], other, ports[other])
+        graph.vls |= {(one, ports[one]): 1, (other, ports[other]): 1}
+    routes = lane_shift(graph)
+    assert routes.lanes.count == 1
+    assert routes.hops[2][4] == (1, 2), "from e to c by b and by d: neither turns from down to up"
