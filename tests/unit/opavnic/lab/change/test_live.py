@@ -208,3 +208,19 @@ async def test_host_that_nothing_is_remembered_of_comes_back_as_another(
         await changing.remove("h1")
         await changing.add("h1", ["blue", "red", "t12"])
         assert of_host(lab, "h1") != before
+
+
+@pytest.mark.looptime
+async def test_switch_that_comes_to_a_running_lab_has_the_lid_that_the_file_says() -> None:
+    def with_sw1(data: Any, _: object) -> Any:
+        topology = data["fabric"]["topology"]
+        switches = {**topology["switches"], "sw1": {"ports": 4, "lid": 40}}
+        links = [*topology["links"], ["sw0:9", "sw1:1"]]
+        return {
+            **data,
+            "fabric": {**data["fabric"], "topology": {**topology, "switches": switches, "links": links}},
+        }
+
+    async with lab_in_memory(PLAIN) as lab:
+        await LivingLab(lab).change(with_sw1)
+        assert lab.world.fabric.switches["sw1"].port0.lid == 40
