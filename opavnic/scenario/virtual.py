@@ -45,7 +45,7 @@ def run_virtual(coroutine: Coroutine[Any, Any, Result]) -> Result:
 
     Args:    coroutine: such as `scenario()`; it is closed if it cannot run.
     Raises:  ScenarioError: an event loop is already running here. ModuleNotFoundError: looptime is not installed
-             (`pip install 'opavnic[testing]'`).
+             (the wheel's extra `testing`).
     """
     if _is_running():
         coroutine.close()

@@ -50,7 +50,7 @@ DROPS: Final[Mapping[Drop, Advice]] = {
     ),
     Drop.LINK_OVERFLOW: Advice(
         "under more load than the link's rate: TCP finds its rate by it",
-        "compare rate and use in `opavnic top`; more `queue`, a faster link, or `credits: on`, which lose nothing",
+        "compare rate and use in `opavnic top`; more `queue`, a faster link, or `credits: on`, which stop senders",
     ),
     Drop.LINK_HOQ: Advice(
         _FAULT,

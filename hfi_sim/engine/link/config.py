@@ -224,7 +224,7 @@ class LinkConfig:
         LinkOption(
             "credits",
             CREDITS,
-            "`on`, `off`, or a section; with credits the link loses nothing",
+            "`on`, `off`, or a section; with credits nothing is dropped for want of room once it has left its host",
             shown_default="off",
         ),
     ] = None

@@ -134,7 +134,7 @@ def node(
 
     \b
     Example:
-      opavnic node --join tls/192.0.2.1:7447 --credentials alpha/
+      opavnic node --join tls/192.0.2.1:7447 --credentials credentials/beta
     """
     from hfi_sim.base import precise_loop
     from opavnic.cluster.machines.run import run_member

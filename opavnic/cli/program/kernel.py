@@ -48,7 +48,7 @@ def build(
 ) -> None:
     """Build user-mode Linux with Omni-Path's drivers, and a port of the fabric for it, into the user's cache.
 
-    The tree is only read. Nothing needs root; a build takes minutes and 2 GB until it ends, of which 10 MB stay.
+    The tree is only read. Nothing needs root; a build takes minutes and 2 GB until it ends, of which 8 MB stay.
     Kernels of different names are kept side by side; hosts of labs choose one with kernel: {name: NAME}.
     """
     begun = time.monotonic()
