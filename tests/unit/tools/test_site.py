@@ -107,7 +107,9 @@ def tab() -> Iterator[Any]:
         pytest.skip("chromium is not installed: make browser")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        yield browser.new_page(viewport=SCREEN)
+        page = browser.new_page(viewport=SCREEN)
+        page.set_default_timeout(120_000)  # a busy machine took more than the usual half a minute for a page
+        yield page
         browser.close()
 
 
