@@ -1,5 +1,5 @@
-"""The lectures of the course, and the guide that makes a fabric fail: their commands print what the pages show, without
-root's privileges."""
+"""The lectures of the course, and guides to captures, congestion and faults: their commands print what the pages show,
+without root's privileges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from permission import require
 from tools.doc_blocks import ROOT, blocks, script
 
 LECTURES = sorted((ROOT / "docs/tutorials/course").glob("[0-9]-*.md"))
-PAGES = [*LECTURES, ROOT / "docs/how-to/fail.md"]
+PAGES = [*LECTURES, *(ROOT / "docs/how-to" / name for name in ("capture.md", "congestion.md", "fail.md"))]
 QUICK = {"1-ethernet.md"}
 """The page that `make test` runs; the others are slow."""
 _FENCE = re.compile(r"^```(sh|python|text)\n(.*?)^```$", re.M | re.S)
@@ -43,7 +43,7 @@ def missing(shown: list[str], printed: str) -> list[str]:
     [pytest.param(p, id=p.name, marks=[] if p.name in QUICK else [pytest.mark.slow]) for p in PAGES],
 )
 def test_page_shows_what_its_commands_print(page: Path, tmp_path: Path) -> None:
-    require(["iperf3"])
+    require(["iperf3", "curl", "tshark"])
     text = page.read_text(encoding="utf-8")
     found = blocks(text)
     if page in LECTURES:

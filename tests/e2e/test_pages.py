@@ -14,13 +14,14 @@ TOOLS = {
     "pma.md": ["opainfo"],
     "omni-path.md": ["opafabricinfo"],
     "umad.md": ["ibstat"],
-    "wire-16b.md": ["tshark"],
 }
 """Programs that pages need beside those of every lab."""
 QUICK = {"README.md", "first-scenario.md"}
 """Pages that `make test` runs, beside the tutorial of the first lab; the others, with labs of their own, are slow."""
 OWN_TESTS = {
     "first-lab.md",
+    "capture.md",
+    "congestion.md",
     "fail.md",
     *(page.name for page in (ROOT / "docs/tutorials/course").glob("*.md")),
 }
