@@ -290,3 +290,17 @@ def test_callables_of_api_pages_need_sections_and_others_do_not() -> None:
 def test_description_of_the_package_has_no_link_into_the_repository() -> None:
     targets = re.findall(r"\]\(([^)]+)\)", (ROOT / "PACKAGE.md").read_text())
     assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_menu_names_each_page_by_its_title_and_no_two_alike() -> None:
+    menu = re.findall(r'^ +- "?(.+?)"?: (\S+\.md)$', (ROOT / "mkdocs.yml").read_text(), re.M)
+    own = [
+        (title, page)
+        for title, page in menu
+        if "/cli/" not in page and "/api/" not in page and title != "Home"
+    ]
+    for title, page in own:
+        first = re.search(r"^# (.*)$", (ROOT / "docs" / page).read_text(), re.M)
+        assert first, page
+        assert first[1] == title, page
+    assert len({title for title, _ in own}) == len(own)
