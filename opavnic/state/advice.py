@@ -128,8 +128,8 @@ DROPS: Final[Mapping[Drop, Advice]] = {
     Drop.RC_MALFORMED: Advice(_OWN, "see the format of the reliable service"),
     Drop.VNIC_NO_VESW: Advice(
         f"{_START}; a dozen and a half is usual, broadcasts of hosts that are up first",
-        "if it grows: the host is not a member of the virtual switch (`opavnic em show vports`), or its EM has not "
-        "configured it (`opavnic em status`)",
+        "if it grows: the sender is on another virtual switch than the host, or the host is not a member "
+        "(`opavnic em show vports`), or its EM has not configured it (`opavnic em status`)",
     ),
     Drop.VNIC_RX_STATE: Advice(_START, "`opavnic status` says why the VNIC is not up"),
     Drop.VNIC_RX_RUNT: Advice(_OWN, "frames are padded to 60 bytes by a VNIC; the sender is not one"),

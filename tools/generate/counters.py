@@ -15,7 +15,7 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.text import attribute_docs
 from opavnic.vnic.counters import TrafficCounters, VnicCounters
 from tools.generate.origins import module_file
-from tools.generate.sections import Section, SectionError, fill, note
+from tools.generate.sections import Section, fill, note
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +78,6 @@ def stubs(root: Path) -> Iterator[tuple[str, str]]:
     path = "opavnic/_native.pyi"
     lines = ["", *(line for counters in COUNTERS for line in (*_stub(counters), ""))]
     yield path, fill(root / path, {"counters": Section("\n".join(lines) + "\n", _ORIGINS)})
-
-
-def drop_section() -> Section:
-    """Return the table of drop reasons."""
-    docs = attribute_docs(Drop)
-    for reason in Drop:
-        if reason.name not in docs:
-            raise SectionError(f"{module_file(Drop.__module__)}: {reason.name} needs a docstring for docs/")
-    rows = ["| drop | why a packet ends there |", "|---|---|"]
-    rows += [f"| `{reason}` | {docs[reason.name].removesuffix('.')} |" for reason in Drop]
-    return Section("\n".join(rows) + "\n", module_file(Drop.__module__))
 
 
 def _rust_drops(reasons: type[StrEnum]) -> Iterator[str]:

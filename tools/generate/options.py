@@ -14,7 +14,7 @@ from hfi_sim.engine.link.config import CREDIT_OPTIONS, LINK_OPTIONS, LinkConfig,
 from hfi_sim.engine.link.rule import PACKET_KINDS, FaultKind, Match, PacketOptions
 from hfi_sim.fabric.faults import kinds
 from hfi_sim.fabric.faults.kinds import FAULT_OPTIONS
-from tools.generate.counters import comment, drop_section
+from tools.generate.counters import comment
 from tools.generate.origins import module_file
 from tools.generate.sections import Section, fill
 
@@ -67,7 +67,6 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     }
     yield _LINKS_PAGE, fill(root / _LINKS_PAGE, links)
     faults = {
-        "drops": drop_section(),
         "fault-kinds": Section("\n".join(_kind_table()) + "\n", _RULE),
         "fault-options": Section("\n".join(_option_table()) + "\n", _RULES),
         "fault-matches": Section("\n".join(_match_table()) + "\n", _RULE),
