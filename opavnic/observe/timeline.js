@@ -207,6 +207,9 @@
         const middle = y + row / 2, paths = {ok: "", bad: "", fault: "", tick: "", wrongtick: ""};
         const signs = [];
         let before = {};
+        const [since, , , said, worse] = of.marks[0];
+        if (said && worse && (of.group === "link" || of.group === "port"))  // nothing is said of one that stays as it began
+          paths.ok += `M${inside(this.first)} ${middle}H${inside(since)}`;
         of.marks.forEach((mark, index) => {
           const [time, group, , state, wrong] = mark, next = of.marks[index + 1]?.[0] ?? this.known;
           const kind = state ? group === "fault" ? state === "active" && "fault" : wrong ? "bad" : "ok" : wrong ? "wrongtick" : "tick";

@@ -239,6 +239,8 @@ def _legend(by_use: bool = True) -> None:
                 ui.element("span").style(f"width:24px;height:{level.width}px;background:{level.colour}")
                 ui.label(level.text)
         ui.label("of the link's rate, by direction" if by_use else "bit/s, by direction")
+        if by_use:
+            ui.label("figures: about, in bit/s")
         for sign, meaning in SIGNS:
             ui.label(f"{sign} {meaning}")
 

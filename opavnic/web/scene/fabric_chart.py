@@ -50,6 +50,8 @@ _SMALL: Final = 1e-2
 _BEND, _PARALLEL_BEND = 0.1, 0.2
 _ROUND_BEND: Final = 0.18
 """Of a link that would run behind a node."""
+_GLOW: Final = 14
+"""Pixels of the band below the cables of a path."""
 _BENT: Final = 260.0
 """Pixels of length from which a link is bent no further."""
 _NAME: Final = 18
@@ -270,8 +272,10 @@ def _links(
         if drawn.is_hidden(link.a, link.b):
             bend += _ROUND_BEND
         tip = {"tooltip": {"formatter": plain("\n".join([*_glance(link), *marked.get(pair, ())]))}}
-        glow = {"shadowBlur": 8, "shadowColor": PATH} if pair in marked and link.up else {}
-        rows.append(_line(link, bend, glow) | tip)
+        if pair in marked and link.up:  # below it, and no shadow: an upright or level line has none in an SVG
+            rows.append(_line(link, bend, color=PATH, width=_GLOW, opacity=0.5) | tip)
+            said.append((0, ""))
+        rows.append(_line(link, bend) | tip)
         said.append((math.inf, "  ".join(_signs(link))))
         if not link.up:
             continue
@@ -282,7 +286,7 @@ def _links(
             if level_of(bits) is not IDLE:
                 full = bits > _FULL_LOAD * rate_bps
                 row = _arrow(source, target, link, level_of(bits, rate_bps if by_use else None), room)
-                row["lineStyle"] |= glow | {"curveness": _BEND * straight + way * bend}
+                row["lineStyle"] |= {"curveness": _BEND * straight + way * bend}
                 rows.append(row | tip)
                 rate = about(bits) + (f" {FULL_SIGN}" if full else "")
                 said.append((bits, rate if full or bits >= least else ""))
@@ -335,19 +339,19 @@ def _signs(link: LinkView) -> list[str]:
     ]
 
 
-def _line(link: LinkView, bend: float, glow: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the cable itself."""
+def _line(link: LinkView, bend: float, **style: object) -> dict[str, Any]:
+    """Return the cable itself, but for what is given of its style."""
     return {
         "source": link.a,
         "target": link.b,
         "value": link.name,
         "lineStyle": {
             "color": colour(link),
-            "width": 5 if glow else IDLE.width,
+            "width": IDLE.width,
             "type": "solid" if link.up else "dashed",
             "curveness": bend,
             "opacity": 1,
-            **glow,
+            **style,
         },
     }
 

@@ -145,24 +145,24 @@ def level_of(bps: float, rate_bps: float | None = None) -> Level:
     return next(level for level in levels[1:] if value < level.below)
 
 
-def about(bps: float) -> str:
-    """Return a rate to the nearest of 1, 2 and 5 with its unit: `2G` for 2.4 Gbit/s; empty where nothing flows.
+_STEPS: Final = (1, 1.5, 2, 3, 4, 5, 7, 10)
+"""What is written of a flow's rate, times a power of ten."""
 
-    A drawing is sent and drawn anew, whole, when it changes, and no flow is quite as fast as it was a second before.
+
+def about(bps: float) -> str:
+    """Return about how fast a flow is, with its unit: `2M` for 2.2 Mbit/s; empty where nothing flows.
+
+    A drawing is sent and drawn anew, whole, when it changes, and no flow is quite as fast as it was a second before: a
+    rate is rounded to the nearest of `_STEPS`, by about a fifth at most.
     """
     if bps < IDLE_BPS:
         return ""
     power = math.floor(math.log10(bps))
-    mantissa = bps / 10**power
-    step = next(
-        step
-        for step, until in ((1, math.sqrt(2)), (2, math.sqrt(10)), (5, math.sqrt(50)), (10, 10.0))
-        if mantissa <= until
-    )
+    step = min(_STEPS, key=lambda step: abs(math.log(bps / 10**power / step)))
     value = step * 10**power
     factor, unit = next(
         (factor, unit)
         for factor, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
         if value >= factor
     )
-    return f"{value / factor:.0f}{unit}"
+    return f"{value / factor:g}{unit}"
