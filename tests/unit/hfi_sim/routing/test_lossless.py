@@ -187,6 +187,12 @@ def test_sabotage_of_the_lanes_is_seen_by_the_oracle(sabotage: str, monkeypatch:
     assert not is_free(bed)
 
 
+def test_ring_needs_two_lanes_and_its_far_switches_are_reached_either_way() -> None:
+    routes = ENGINES["dimension-order"](generate("torus", dims="6").switch_graph())
+    assert routes.lanes.count == 2
+    assert {routes.hops[(at + 3) % 6][at] for at in range(6)} == {(2,), (3,)}
+
+
 def test_lane_shift_says_how_many_lanes_it_needs() -> None:
     graph = generate("torus", dims="8x8").switch_graph()
     graph = replace(graph, vls={(at, port): 1 for at, arcs in enumerate(graph.arcs) for port in arcs})

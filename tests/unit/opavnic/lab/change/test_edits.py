@@ -75,6 +75,15 @@ def test_new_host_gets_its_number_and_a_free_port() -> None:
     assert len({far for _, far in links}) == 2
 
 
+def test_new_host_stands_at_the_switch_that_is_named_with_all_its_hfis() -> None:
+    leaves = {**data(), "fabric": {"topology": {"kind": "clos", "leaves": 2, "spines": 1}}}
+    for at in ("leaf1", "leaf1:7"):
+        more = edits.add_host(leaves, topology(leaves), "h9", {"hfis": 2}, at=at)
+        links = {link[0]: link[1] for link in more["fabric"]["topology"]["links"] if link[0].startswith("h9")}
+        assert {far.partition(":")[0] for far in links.values()} == {"leaf1"}
+    assert links["h9:1"] == "leaf1:7"
+
+
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
