@@ -20,7 +20,7 @@ from hfi_sim.routing import (
     min_hop,
     up_down,
 )
-from hfi_sim.routing.table import GROUP_BASE
+from hfi_sim.routing.table import GROUP_BASE, PathGroups
 
 
 def graph_of(cables: list[tuple[int, int]], switches: int, hosts: int = 1) -> SwitchGraph:
@@ -188,3 +188,15 @@ def test_engines_are_deterministic() -> None:
     first = build_tables(graph_of(cables, 30), min_hop(graph_of(cables, 30)))  # type: ignore[arg-type]
     second = build_tables(graph_of(cables, 30), min_hop(graph_of(cables, 30)))  # type: ignore[arg-type]
     assert [table.entries for table in first] == [table.entries for table in second]
+
+
+def test_hosts_of_a_leaf_are_spread_over_the_spines_of_a_fat_tree() -> None:
+    graph = two_level(leaves=2, spines=2, hosts=4)
+    table = build_tables(graph, fat_tree(graph), adaptive=False)[0]
+    assert Counter(table[lid] for lid, _ in graph.lids[1]) == {5: 2, 6: 2}
+
+
+def test_group_for_which_a_table_has_no_entry_left_is_its_first_port() -> None:
+    groups = PathGroups()
+    entries = [groups.entry((port, port + 1)) for port in range(1, 0x10000 - GROUP_BASE + 2)]
+    assert (entries[0], entries[-2], entries[-1]) == (GROUP_BASE, 0xFFFF, 0x10000 - GROUP_BASE + 1)
