@@ -57,6 +57,7 @@ _CHANGES: Final = (
     "tests/scenarios/test_rails.py",
 )
 _HOSTS: Final = (
+    "tests/unit/opavnic/lab/hosts/test_kernel_setup.py",
     "tests/e2e/test_host_setup.py",
     "tests/e2e/test_changed_labs.py",
     "tests/unit/opavnic/lab/change/test_live.py",

@@ -178,6 +178,15 @@ def served_core(bench: AgentBench) -> EmCore:
     return core
 
 
+def test_manager_without_memory_removes_what_another_has_left_behind() -> None:
+    bench = LinkedBench()
+    served_core(bench)
+    later = EmCore(parse_config({"vesws": []}), Memory(), now=1.0)
+    later.set_active(1.0, True)
+    later.set_ports(1.0, [replace(PORT, pkeys=frozenset({0x8002}))])
+    assert Step.DELETE in serve(later, bench, 1.0)
+
+
 def test_trap_of_a_link_that_changed_lets_its_vport_be_read() -> None:
     core = served_core(AgentBench())
     core.trap(
