@@ -144,6 +144,15 @@ def test_net_status_counts_messages_bytes_retries_and_time_down() -> None:
     statistics = {route["dev"]: route["statistics"] for route in net["routes"]}
     assert statistics["ib0"] == {"messages": 1, "bytes": 100, "retries": 0, "connects": 1, "down_s": 2.0}
     assert statistics["ib1"] == {"messages": 1, "bytes": 100, "retries": 0, "connects": 1, "down_s": 0.0}
+    set_up(rig, a.ports["ib0"], True)
+    clock.advance(15)
+    for _ in range(3):
+        a.node.put(B_NID, bytes(100))
+    for port in a.ports.values():  # the messages of each route go on to the next one
+        set_up(rig, port, False)
+    clock.advance(0.01)
+    (net,) = Lnetctl(a.node).net_status("o2ib")["net_status"]
+    assert [route["statistics"]["retries"] for route in net["routes"]] == [1, 2, 3]
 
 
 def test_removing_one_device_under_traffic_moves_its_messages() -> None:

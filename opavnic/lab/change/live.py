@@ -357,7 +357,6 @@ class LivingLab:
             if lab.kernels is not None:
                 await lab.kernels.end(steps.hosts_gone)
             await lab.machine.remove(after, steps.hosts_gone)
-        lab.hosts_here = [name for name in after.hosts if lab.share is None or name in lab.hosts]
         if lab.files is not None and (steps.hosts_gone or steps.hosts_new):
             lab.files.follow({name: host.is_apart for name, host in after.hosts.items()})
 

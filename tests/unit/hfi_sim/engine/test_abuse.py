@@ -156,6 +156,13 @@ def test_flood_from_links_without_credits_into_a_stalled_lane_keeps_to_its_queue
     bed.check_rest()
 
 
+def test_bytes_that_are_no_packet_are_counted_with_their_length() -> None:
+    bed = two_hosts(link())
+    assert bed.engine.send(0, A, bytes(10)) is Drop.TX_MALFORMED
+    assert [counters.in_bytes for counters in bed.counters() if counters.in_bytes] == [10]
+    bed.check_rest()
+
+
 def test_copies_keep_to_the_queue() -> None:
     bed = two_hosts(link(rate_bps=8000, queue_bytes=5000))
     bed.engine.set_rules(0, THERE, [rule(FaultKind.DUPLICATE, copies=1000)])

@@ -191,9 +191,16 @@ def test_engines_are_deterministic() -> None:
 
 
 def test_hosts_of_a_leaf_are_spread_over_the_spines_of_a_fat_tree() -> None:
-    graph = two_level(leaves=2, spines=2, hosts=4)
+    graph = two_level(leaves=2, spines=2, hosts=2)
     table = build_tables(graph, fat_tree(graph), adaptive=False)[0]
-    assert Counter(table[lid] for lid, _ in graph.lids[1]) == {5: 2, 6: 2}
+    assert Counter(table[lid] for lid, _ in graph.lids[1]) == {3: 1, 4: 1}
+    assert up_down(graph).roots == [2], "multicast trees begin at a spine"
+
+
+def test_fabric_with_a_switch_that_no_host_reaches_is_no_fat_tree() -> None:
+    graph = two_level(leaves=2, spines=2, hosts=2)
+    graph.add("apart")
+    assert graph.levels() is None
 
 
 def test_group_for_which_a_table_has_no_entry_left_is_its_first_port() -> None:

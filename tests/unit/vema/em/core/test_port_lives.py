@@ -56,6 +56,14 @@ def answers_nonsense(core: EmCore) -> None:
     core.answer(0.0, request, replace(request.mad, data=b""))
 
 
+def test_port_whose_answer_ends_inside_an_attribute_is_isolated_at_once() -> None:
+    core = core_with_port()
+    request = asked(core)
+    answer = Mad.parse(AgentBench().agent.receive(request.mad.build()))
+    core.answer(0.0, request, replace(answer, data=answer.data[:40]))
+    assert core.ports[1].isolated
+
+
 def test_isolated_port_with_other_facts_is_served_and_reported_as_isolated_no_longer() -> None:
     core = core_with_port()
     answers_nonsense(core)
