@@ -103,7 +103,8 @@ host-tools:
 
 # tests/conftest.py orders the files: what waits beside what computes, those of many tests first.
 ONE_BY_ONE := $(BIN)/python -m pytest
-PYTEST := $(ONE_BY_ONE) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# tests that need a kernel are those of `make test-kernel`, also where one is built
+PYTEST := OPAVNIC_KERNEL_TESTS=later $(ONE_BY_ONE) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 QUICK  := -m 'not slow and not long and not chaos'
 WITH_DAEMONS := PATH="$$PATH:$(CURDIR)/$(DAEMONS)/usr/sbin:$(CURDIR)/$(DAEMONS)/usr/lib/frr:/usr/lib/frr"
 
@@ -138,7 +139,8 @@ kernel-tools:
 	@sh tools/install-packages.sh $(KERNEL_TOOLS)
 
 test-kernel: venv deps kernel ## Linux's own opa_vnic and hfi1: vectors and MADs beside our agent, virtual time, and hosts of labs
-	$(ONE_BY_ONE) -n 2 --dist loadfile -rs -m 'not long' $(OPTIONS) tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py tests/e2e/test_hfi1_*.py tests/e2e/test_umad_kernel.py
+	$(ONE_BY_ONE) -n 2 --dist loadfile -rs -m 'not long' $(OPTIONS) tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py tests/e2e/test_hfi1_*.py \
+	  tests/e2e/test_umad_kernel.py tests/e2e/test_kernels_bench.py
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
 	@sh tools/install-packages.sh $(GUEST_TOOLS)

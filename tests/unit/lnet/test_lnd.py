@@ -350,6 +350,15 @@ def test_put_longer_than_allowed_is_refused_with_emsgsize() -> None:
     assert (nak.type, nak.status) == (MsgType.PUT_NAK, -errno.EMSGSIZE)
 
 
+def test_message_longer_than_allowed_fails_whichever_way_its_data_go() -> None:
+    scene = Scene(LndConfig(max_message=10))
+    scene.lnd.get(PEER, 11, 0.0)
+    scene.lnd.put(PEER, bytes(11), 0.0)
+    assert [report.errno for report in scene.reports() if isinstance(report, SendFailed)] == [
+        -errno.EMSGSIZE
+    ] * 2
+
+
 def test_put_refused_by_the_peer_fails_with_its_errno() -> None:
     scene = Scene()
     key = scene.connect()

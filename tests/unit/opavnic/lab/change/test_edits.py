@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from opavnic.lab.change import edits
+from opavnic.lab.change.difference import refusals
 from opavnic.lab.change.edits import EditError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.topology import lab_topology
@@ -106,3 +107,10 @@ def test_change_that_cannot_be_meant_is_refused(edit: Any, said: str) -> None:
 def test_number_that_running_hosts_have_is_kept_against_the_order_of_a_file() -> None:
     kept = edits.keep_numbers({"h9": {}, "h2": {}, "h1": {"number": 6}}, {"h1": 1, "h2": 2})
     assert kept == {"h9": {}, "h2": {}, "h1": {"number": 6}}
+
+
+def test_what_cannot_change_while_a_lab_runs_is_named() -> None:
+    one = {"name": "lab", "hosts": {"h1": {}}, "vesws": [{"id": 2, "name": "blue", "members": ["h1"]}]}
+    other = {**one, "seed": 7, "fabric": {"routing": "up-down"}, "em": {"mode": "external"}}
+    said = refusals(LabModel.model_validate(one), LabModel.model_validate(other))
+    assert said == ["seed", "fabric.routing", "em.mode"]
