@@ -74,7 +74,7 @@ def up(
     Example:
       opavnic up examples/two-hosts.yaml
       opavnic up examples/two-switches.yaml -d
-      opavnic up lab.yaml --cluster --listen tls/192.0.2.1:7447 --credentials credentials/alpha
+      opavnic up lab.yaml --cluster --listen tls/192.0.2.1:7447 --credentials ca/a
       opavnic up --untrusted downloaded.yaml
     """
     from opavnic.lab.ownership.privileges import obtain

@@ -18,17 +18,23 @@ LOOK_S: Final = 1.0
 """Time limit for connecting to a machine that did not answer, for the error message."""
 
 
-def open_session(plan: SessionPlan, epoch: int) -> zenoh.Session:
-    """Open the session of a plan; that of a member has a link then. Blocks. See `config`.
-
-    Raises:  ClusterError: Zenoh is not installed, or no coordinator answers. ClusterInputError: it cannot listen.
-    """
+def check_zenoh() -> None:
+    """Check that Zenoh is installed, before anything else is said. Raises ClusterError."""
     try:
-        import zenoh
+        import zenoh  # noqa: F401
     except ImportError as error:
         raise ClusterError(
             f"a fabric over several machines needs Zenoh ({error}): {advice('cluster')}"
         ) from error
+
+
+def open_session(plan: SessionPlan, epoch: int) -> zenoh.Session:
+    """Open the session of a plan; that of a member has a link then. Blocks. See `config`.
+
+    Raises:  ClusterError: no coordinator answers. ClusterInputError: it cannot listen.
+    """
+    import zenoh
+
     zenoh.try_init_log_from_env()  # RUST_LOG then shows, for example, what access control refuses
     try:
         return zenoh.open(zenoh.Config.from_json5(json.dumps(config(plan, epoch))))

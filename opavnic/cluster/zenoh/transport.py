@@ -17,7 +17,7 @@ from opavnic.cluster.protocol.frames import PROTOCOL
 from opavnic.cluster.protocol.membership import NO_DIGEST, ClusterMembership, NodeEvent, NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import COORDINATOR, SessionPlan, check, with_listen
 from opavnic.cluster.zenoh.requests import Requests
-from opavnic.cluster.zenoh.session import open_session
+from opavnic.cluster.zenoh.session import check_zenoh, open_session
 from opavnic.cluster.zenoh.sockets import PeerListener, PeerSocket
 
 if TYPE_CHECKING:
@@ -41,8 +41,9 @@ class ZenohTransport:
         """Prepare a node: a member if the plan has an address to join, and the coordinator otherwise.
 
         Args:    digest: of the lab file.
-        Raises:  ClusterInputError: the plan would let strangers in.
+        Raises:  ClusterInputError: the plan would let strangers in. ClusterError: Zenoh is not installed.
         """
+        check_zenoh()
         self._plan = plan = with_listen(plan)
         check(plan)
         may = plan.credentials.coordinators if plan.credentials is not None else ()
