@@ -15,8 +15,8 @@ from hfi_sim.netdev.base import Netdev
 from opavnic.vnic.speakers import Speakers
 
 _UINT16: Final = 0xFFFF
-_FORMER_S: Final = 5.0
-"""How long frames from an earlier device address are ignored: on a busy machine, a TAP hands them over late."""
+_FORMER_S: Final = 1.0
+"""How long frames from an earlier device address are ignored: a TAP may hand them over late."""
 _NO_MAC: Final = MacAddr(bytes(6))
 
 
@@ -92,7 +92,11 @@ class AddressLists:
 
     def heard(self, source: MacAddr, now: float) -> bool:
         """Handle a frame that was sent from a source that is not `quiet`; return whether the list has changed."""
-        if self._speakers is None or now < self._former.get(source, -_FORMER_S) + _FORMER_S:
+        # by now: the kernel announces an address that the EM gives before that is taken in here
+        quiet = self.quiet
+        if self._speakers is None or quiet is None or source in quiet:
+            return False
+        if now < self._former.get(source, -_FORMER_S) + _FORMER_S:
             return False
         return self._counted(self._speakers.heard(source, self._own(), now))
 

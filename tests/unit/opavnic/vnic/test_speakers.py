@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.types import MacAddr
 from opavnic.vnic.speakers import AGEING_S, MAX_SPEAKERS, Speakers
@@ -112,6 +114,26 @@ def test_vnic_reports_the_source_of_a_frame_with_one_trap_and_its_own_address_wi
     assert bench.reports == [(1, TrapOpcode.UCAST_MACS_CHANGED)]
     assert list(adapter.ucast_macs()[0]) == [GUEST]
     assert adapter.port_info.uc_macs_gen_count == before + 1
+
+
+def test_first_frame_from_an_address_that_the_em_has_given_is_no_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel announces a new address at once: before the VNIC has taken in that it is its own."""
+    clock = ManualClock()
+    bench = VnicBench(clock=clock)
+    adapter, netdev = bench.add(1, config())
+    set_address = netdev.set_address
+
+    def announced(mac: MacAddr) -> None:
+        set_address(mac)
+        assert netdev.transmit(eth(source=mac))
+
+    monkeypatch.setattr(netdev, "set_address", announced)
+    adapter.apply(config(base_mac=GUEST))
+    clock.advance()
+    assert bench.reports == []
+    assert list(adapter.ucast_macs()[0]) == []
 
 
 def test_vnic_follows_its_table_but_not_one_that_is_being_rewritten() -> None:
