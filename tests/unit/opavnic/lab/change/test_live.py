@@ -106,6 +106,13 @@ async def test_what_is_said_of_a_virtual_switch_waits_until_its_host_joins() -> 
 
 
 @pytest.mark.looptime
+async def test_host_that_is_lost_or_of_another_machine_does_not_drift() -> None:
+    async with lab_in_memory(TEXT) as lab:
+        lab.hosts["h2"].lost = "its kernel has ended"
+        assert await lab.reconciler.drift(["h1", "h2", "elsewhere"]) == await lab.reconciler.drift(["h1"])
+
+
+@pytest.mark.looptime
 async def test_host_whose_set_up_fails_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     async with lab_in_memory(TEXT) as lab:
         changing, before = ChangingLab(lab), facts_of(lab)
