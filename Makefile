@@ -139,8 +139,7 @@ kernel-tools:
 	@sh tools/install-packages.sh $(KERNEL_TOOLS)
 
 test-kernel: venv deps kernel ## Linux's own opa_vnic and hfi1: vectors and MADs beside our agent, virtual time, and hosts of labs
-	$(ONE_BY_ONE) -n 2 --dist loadfile -rs -m 'not long' $(OPTIONS) tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py tests/e2e/test_hfi1_*.py \
-	  tests/e2e/test_umad_kernel.py tests/e2e/test_kernels_bench.py
+	$(ONE_BY_ONE) -n 2 --dist loadfile -rs -m 'not long' $(OPTIONS) tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py tests/e2e/test_hfi1_*.py tests/e2e/test_umad_kernel.py
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
 	@sh tools/install-packages.sh $(GUEST_TOOLS)
