@@ -37,7 +37,7 @@ CONFIGURED: Final = "ok"
 
 async def saved_run(watch: Watch) -> str:
     """Return the run of a lab as a page. Raises LabError."""
-    seen = await watch.look()
+    seen = await watch.look(fresh=True)  # one of a second ago would not know the last change that is below
     changes = (await watch.read(ChangesState, "/changes?after=0")).changes
     try:
         events = (await watch.read(EmEvents, f"/em/events?after=0&limit={KEPT}")).events

@@ -136,6 +136,16 @@ async def test_pages_that_ask_within_a_second_share_a_look(directory: LabDir) ->
         assert await watch.look() is not first
 
 
+async def test_saved_run_names_what_came_since_the_pages_have_looked(directory: LabDir) -> None:
+    timeline = pytest.importorskip("opavnic.web.pages.timeline")
+    async with answering(directory, LAB):
+        watch = Watch(directory.control_socket, lambda: 0.0)
+        name = link_of(await watch.look(), "h2")
+        assert await watch.change("/faults", {"fault": f"link-down on {name}"}) == ""
+        text = await timeline.saved_run(watch)
+    assert f"1 fault is set: link-down on {name}; 1 link is down: {name}" in text
+
+
 async def test_other_virtual_switches_are_faint_and_a_path_is_marked(directory: LabDir) -> None:
     async with answering(directory, LAB):
         seen = await Watch(directory.control_socket).look()
