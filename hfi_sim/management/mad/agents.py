@@ -67,44 +67,49 @@ class AgentTable:
     """The agents of one port; a method of a class has at most one."""
 
     def __init__(self) -> None:
-        self._agents: dict[tuple[int, bytes | None, int], AgentRegistration] = {}
+        self._agents: dict[tuple[int, bytes | None], list[AgentRegistration]] = {}
+        """By class and OUI; few for each, while some agents take all 128 methods."""
 
     def register(self, agent: AgentRegistration) -> None:
         """Add an agent.
 
         Raises:  FabricError: another agent has one of its methods.
         """
-        mgmt_class, oui = agent.mgmt_class, agent.oui
-        for method in agent.methods:
-            if self.is_taken(mgmt_class, oui, (method,)):
-                raise FabricError(f"method {method:#04x} of class {mgmt_class:#04x} already has an agent")
-        for method in agent.methods:
-            self._agents[mgmt_class, oui, method] = agent
+        others = self._agents.setdefault((agent.mgmt_class, agent.oui), [])
+        for method in sorted(agent.methods):
+            if any(method in other.methods for other in others):
+                raise FabricError(
+                    f"method {method:#04x} of class {agent.mgmt_class:#04x} already has an agent"
+                )
+        others.append(agent)
 
     def is_taken(
         self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], class_version: int | None = None
     ) -> bool:
         """Return whether one of these methods has an agent. Args: class_version: in this version; None: in any."""
-        found = (self._agents.get((mgmt_class, oui, method)) for method in methods)
+        wanted = frozenset(methods)
         return any(
-            agent is not None and (class_version is None or agent.class_version in (None, class_version))
-            for agent in found
+            not wanted.isdisjoint(agent.methods)
+            and (class_version is None or agent.class_version in (None, class_version))
+            for agent in self._agents.get((mgmt_class, oui), ())
         )
 
     def unregister(self, registration: AgentRegistration) -> None:
         """Remove an agent; do nothing if it has been removed."""
-        for method in registration.methods:
-            key = (registration.mgmt_class, registration.oui, method)
-            if self._agents.get(key) is registration:
-                del self._agents[key]
+        key = registration.mgmt_class, registration.oui
+        kept = [agent for agent in self._agents.get(key, ()) if agent is not registration]
+        if kept:
+            self._agents[key] = kept
+        else:
+            self._agents.pop(key, None)
 
     def of(self, header: MadHeader, mad: bytes) -> AgentRegistration | None:
         """Return the agent of a MAD, or None. One that ends before its OUI is of none."""
         oui = oui_of(mad.ljust(DATA_OFFSET_VENDOR, b"\0")) if is_vendor_class(header.mgmt_class) else None
-        agent = self._agents.get((header.mgmt_class, oui, header.method))
-        if agent is None or agent.class_version not in (None, header.class_version):
-            return None
-        return agent
+        for agent in self._agents.get((header.mgmt_class, oui), ()):
+            if header.method in agent.methods:
+                return agent if agent.class_version in (None, header.class_version) else None
+        return None
 
 
 def unsupported(request: MadRequest) -> bytes | None:
