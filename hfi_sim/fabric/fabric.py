@@ -89,7 +89,7 @@ class Fabric:
         self._remote_nodes = frozenset(remote_nodes)
         self.on_departed: Callable[[Departed], None] = _no_carrier
         """Takes the packets that leave for another engine."""
-        self.on_spent: Callable[[int], None] = _nothing
+        self.on_spent: Callable[[int], None] = lambda _number: None
         """Told the number of each fault that has hit as many packets as it was to."""
         self._ports: dict[PortId, EndPort] = {}
         self._agents: dict[PortId, SubnetManagementAgent] = {}
@@ -442,7 +442,3 @@ def _no_carrier(departed: Departed) -> None:
     raise FabricError(
         f"a packet left by link direction {departed.direction}, and no carrier to its engine is set"
     )
-
-
-def _nothing(_number: int) -> None:
-    """Stand in for a manager of faults."""

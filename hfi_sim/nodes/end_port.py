@@ -130,7 +130,7 @@ class EndPort:
         self._driver = driver
         self._config = PortConfig()
         self._l4_handlers: dict[int, L4Handler[Any]] = {}
-        self.on_configured: Callable[[], None] = _nothing
+        self.on_configured: Callable[[], None] = lambda: None
         """Called when it is set up in another way: on the machine that carries it, that is to follow."""
 
     def _configure(self, **changes: object) -> None:
@@ -285,7 +285,3 @@ class EndPort:
         table = pkeys if isinstance(pkeys, PkeyTable) else PkeyTable.of(pkeys)
         if table != self.pkeys:
             self._configure(pkeys=table)
-
-
-def _nothing() -> None:
-    """Default observer of a port: do nothing."""

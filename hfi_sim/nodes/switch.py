@@ -202,7 +202,7 @@ class Switch(OfGeneration):
         """Multicast DLID -> port numbers of its spanning tree."""
         self.settings = SwitchSettings()
         """What only the subnet management agent knows of it."""
-        self.on_link: Callable[[SwitchPort], None] = _nothing
+        self.on_link: Callable[[SwitchPort], None] = lambda _port: None
         """Called when a port has got or lost its link: the agent tells the subnet manager."""
         self.on_configured: Callable[[], None] = _nobody
         """As that of a port: its tables, or one of its ports, are others now."""
@@ -276,10 +276,6 @@ class Switch(OfGeneration):
         self._driver.engine.set_switch_port(self._driver.now, self.number, port_num, config)
         self._driver.run_soon()
         self.on_configured()
-
-
-def _nothing(_port: SwitchPort) -> None:
-    """Stand in for an agent."""
 
 
 def _nobody() -> None:

@@ -58,7 +58,7 @@ def interruptible(left: threading.Event | None = None) -> Iterator[None]:
 
     def end(_number: int, _frame: FrameType | None) -> None:
         for number in numbers:
-            signal.signal(number, _nothing)
+            signal.signal(number, lambda *_: None)
         raise KeyboardInterrupt if left is None or not left.is_set() else ReadersGoneError
 
     try:
@@ -140,7 +140,3 @@ async def cancelled_by_ending_signals(work: Awaitable[Result]) -> Result:
 
 def _no_more() -> None:
     """Ignore a further signal."""
-
-
-def _nothing(_number: int, _frame: FrameType | None) -> None:
-    """Handle a signal by doing nothing."""

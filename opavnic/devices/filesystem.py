@@ -97,7 +97,7 @@ class FileSystem:
     def __init__(self, tree: Tree) -> None:
         self.replies: deque[bytes | Deposit | Fetch] = deque()
         """What to do next, in order; the caller takes it out."""
-        self.on_replies: Callable[[], None] = _nothing
+        self.on_replies: Callable[[], None] = lambda: None
         """Called when a device has made replies without a request."""
         self._tree = tree
         self._open: dict[int, _Open] = {}
@@ -439,7 +439,3 @@ def _entries(directory: Directory) -> tuple[bytes, ...]:
         fuse.directory_entry(node.ino, number, stat.S_IFMT(attributes_of(node).mode) >> 12, name)
         for number, (name, node) in enumerate(named.items(), start=1)
     )
-
-
-def _nothing() -> None:
-    """Do nothing."""

@@ -115,7 +115,7 @@ class IsSmHandle:
     dead = False
 
     def __init__(self, port: HfiPort, file: DeviceFile) -> None:
-        self.on_news: Callable[[], None] = _nothing
+        self.on_news: Callable[[], None] = lambda: None
         self._port = port
         self._file = file
 
@@ -269,10 +269,6 @@ def _grouped(number: int, bits: int) -> str:
     """Return a number as sysfs has GUIDs and GIDs: groups of four digits."""
     digits = f"{number:0{bits // 4}x}"
     return ":".join(digits[at : at + 4] for at in range(0, len(digits), 4))
-
-
-def _nothing() -> None:
-    """Do nothing."""
 
 
 _VLS: Final = (*range(8), 15)

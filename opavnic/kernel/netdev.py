@@ -74,7 +74,7 @@ class KernelNetdev(Netdev):
         self.uc_list = self.mc_list = ()
         self.ops = None
         self._ip: list[IpInterface] = []
-        self._ip_changed: Callable[[], None] = _nothing
+        self._ip_changed: Callable[[], None] = lambda: None
         self.follow(link)
 
     def follow(self, link: LinkState) -> None:
@@ -212,7 +212,3 @@ class KernelInterfaces:
             self.links.pop(link.ifindex, None)
             self.netdevs.pop(link.ifindex, None)
         self._changed(link, there)
-
-
-def _nothing() -> None:
-    """Default observer: do nothing."""

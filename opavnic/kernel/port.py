@@ -57,10 +57,6 @@ class _Unread(NamedTuple):
     """Those of its virtual switch, or of MADs."""
 
 
-def _ignore(_ifindex: int, _vesw_id: int) -> None:
-    """Take no notice of VNICs."""
-
-
 class PortOfKernel:
     """One port, from its handing over until `close`: packets of some L4 types and of queue pair 1 are the kernel's."""
 
@@ -197,7 +193,7 @@ class KernelPort(PortOfKernel):
         send: Callable[[bytes], bool],
         *,
         attached: dict[str, PacketCounters] | None = None,
-        on_vnic: OnVnic = _ignore,
+        on_vnic: OnVnic = lambda *_: None,
     ) -> None:
         """Give a port to a kernel. Args:  on_vnic: is told of its VNICs. Others, Raises: as above."""
         super().__init__(port, send, attached=attached)

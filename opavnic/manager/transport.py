@@ -77,7 +77,7 @@ class UmadTransport:
     def __init__(self, clock: Clock, view: Callable[[], PortView]) -> None:
         """Begin without a device: requests are not answered until there is one."""
         self.counters = TransportCounters()
-        self.on_refused: Callable[[UmadHeader, OSError], None] = _ignore
+        self.on_refused: Callable[[UmadHeader, OSError], None] = lambda *_: None
         """Called where the device has not taken a MAD."""
         self._clock = clock
         self._view = view
@@ -219,7 +219,3 @@ class UmadTransport:
         answer = agent.handler(request.whole())
         if answer is not None:
             self._send(umad.lid, answer, umad.sl, 0, 0)
-
-
-def _ignore(_header: UmadHeader, _error: OSError) -> None:
-    """Do nothing."""

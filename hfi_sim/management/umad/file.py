@@ -36,7 +36,7 @@ class UmadFile:
     """What a descriptor of a program stands for."""
 
     def __init__(self, port: UmadPort, agents: AgentRegistry[UmadFile]) -> None:
-        self.on_news: Callable[[], None] = _nothing
+        self.on_news: Callable[[], None] = lambda: None
         """Called when there is something to read, or the file has died."""
         self.waiting_bytes = 0
         """Of its MADs that wait for a response; kept by the device."""
@@ -181,7 +181,3 @@ class UmadFile:
             self._unregister(id_)
         self._dead = True
         self.on_news()
-
-
-def _nothing() -> None:
-    """Do nothing."""

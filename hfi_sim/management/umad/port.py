@@ -85,7 +85,7 @@ class UmadPort:
         self._sends: dict[_SendKey, _Send] = {}
         self._arrivals = Arrivals()
         self._send_timers: Timers[_SendKey] = Timers()
-        self.on_work: Callable[[], None] = _nothing
+        self.on_work: Callable[[], None] = lambda: None
         """Called when `outgoing` or the deadline may have changed, but by `expire`."""
 
     # --- for files -----------------------------------------------------------------------------------------
@@ -328,7 +328,3 @@ def _timeout_s(header: UmadHeader) -> float:
 
 def _is_response(mad: bytes) -> bool:
     return bool(mad[3] & RESPONSE_BIT) or mad[3] == Method.TRAP_REPRESS
-
-
-def _nothing() -> None:
-    """Do nothing."""

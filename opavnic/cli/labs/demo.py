@@ -36,7 +36,7 @@ def demo(
     from opavnic.lab.run.demo import run_demo
 
     kind, private, reason = choose(netdev)
-    work = run_demo(kind, private=private, reason=reason, progress=_silent if as_json else say)
+    work = run_demo(kind, private=private, reason=reason, progress=(lambda *_: None) if as_json else say)
     try:
         result = precise_loop.run(cancelled_by_ending_signals(work))
     except asyncio.CancelledError:
@@ -47,10 +47,6 @@ def demo(
         _summary(result)
     if not result.ok:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _silent(*_: object) -> None:
-    """Print nothing."""
 
 
 def _summary(result: DemoResult) -> None:

@@ -107,7 +107,7 @@ class HostFiles:
         """
         self.on_written: dict[str, Callable[[str], None]] = {}
         """Called with what the file of a host says when that has changed, by host."""
-        self.after_writing: Callable[[], None] = _do_nothing
+        self.after_writing: Callable[[], None] = lambda: None
         """Called when the files are up to date with the addresses that hosts have."""
         self._directory = directory
         self._own = own
@@ -137,7 +137,8 @@ class HostFiles:
                 if self._written.get(host) != hash(text):
                     _write(self._directory / host, text)
                     self._written[host] = hash(text)
-                    self.on_written.get(host, _nothing)(text)
+                    if host in self.on_written:
+                        self.on_written[host](text)
             self._failed = False
         except OSError as error:
             if not self._failed:
@@ -179,14 +180,6 @@ def named_vnics(
         id_ = vnic.adapter.vesw_id or (0 if vnic.asked is None else vnic.asked.vesw.id)
         hosts[vnic.host].append((vesw_names.get(id_, vnic.interface), addresses))
     return hosts
-
-
-def _nothing(_text: str) -> None:
-    """Tell no one."""
-
-
-def _do_nothing() -> None:
-    """Do no more."""
 
 
 def _machines() -> str:

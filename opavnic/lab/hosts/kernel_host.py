@@ -136,7 +136,7 @@ class KernelDriver:
         """The virtual switch that a vport was on last; its frames are counted there."""
         self._endings: set[asyncio.Future[None]] = set()
         self._closed = False
-        self.on_restart: Callable[[], None] = _nothing
+        self.on_restart: Callable[[], None] = lambda: None
         """Called when a kernel has been started after another one."""
         self._changed = asyncio.Event()
         """Set when something of its VNICs has changed."""
@@ -387,10 +387,6 @@ class KernelDriver:
     def _asked(self) -> list[Interface]:
         """Return the VNICs of the port that the lab file requests."""
         return [interface for interface in self._host.interfaces if interface.port == self.port.name]
-
-
-def _nothing() -> None:
-    """Stand in for the part that boots kernels."""
 
 
 class FurtherPort:

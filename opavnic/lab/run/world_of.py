@@ -165,7 +165,8 @@ def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend])
     for name, backend in hosts.items():
         add_agent(world, model, backend, can_crash=name in can_crash)
     for name in set(can_crash) - hosts.keys():
-        world.faults.hook(name, _nothing, _nothing)  # its machine does it, or the manager once it starts
+        # its machine does it, or the manager once it starts
+        world.faults.hook(name, lambda: None, lambda: None)
 
 
 def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash: bool) -> None:
@@ -207,7 +208,3 @@ def let_manage(world: World, model: LabModel, hosts: Iterable[str]) -> None:
             elif world.managed_by == "builtin":
                 world.set_pkeys(port, _partitions(model, name, port.name))
                 world.subnet_manager.set_management(port, manages_it)
-
-
-def _nothing() -> None:
-    """Do nothing where another machine does it."""

@@ -66,9 +66,9 @@ class HostBackend:
         """Whether it announces its addresses where it begins to send: others may know them by another MAC address."""
         self.new_vesws: Collection[int] = ()
         """Virtual switches that have come with all their members: no peer knows an address there yet."""
-        self.on_change: Callable[[], None] = _nothing
+        self.on_change: Callable[[], None] = lambda: None
         """Called when a netdev has been made, or its IP addresses have changed."""
-        self.on_set_up: Callable[[], None] = _nothing
+        self.on_set_up: Callable[[], None] = lambda: None
         """Called when the interface of a VNIC has been set up: its name, addresses and MTU are there."""
         self.find_vesw: FindVesw = unknown_vesw
         """Says what virtual switches are called, and which address this host has there."""
@@ -421,10 +421,6 @@ def lacking(netdev: Netdev, addresses: Iterable[IpInterface]) -> Iterator[IpInte
     """Yield those addresses that an interface does not have."""
     has = set(netdev.ip_addresses)
     return (address for address in addresses if address not in has)
-
-
-def _nothing() -> None:
-    """Default observer: do nothing."""
 
 
 def names_asked_for(interfaces: Iterable[Interface]) -> set[str]:

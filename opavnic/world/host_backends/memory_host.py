@@ -117,7 +117,7 @@ class MemoryHost:
     def close(self) -> None:
         """Neither answer nor receive any more."""
         self.on_udp = None
-        self._netdev.on_receive = _ignore
+        self._netdev.on_receive = lambda _frame: None
 
     async def resolve(self, target: ipaddress.IPv4Address, timeout_s: float = 1.0) -> MacAddr | None:
         """Return the MAC address of a neighbour, asking for it once; None if it does not answer."""
@@ -219,10 +219,6 @@ class MemoryHost:
 
     def __repr__(self) -> str:
         return f"MemoryHost({self.address} at {mac_text(self._netdev.address)})"
-
-
-def _ignore(frame: bytes) -> None:
-    """Discard a frame."""
 
 
 class InMemoryHost(HostBackend):

@@ -48,10 +48,6 @@ TURN: Final = 32
 large fabric does not block other tasks."""
 
 
-def _nothing() -> None:
-    """Default follower of the configuration: do nothing."""
-
-
 async def _at_once() -> None:
     """Wait for no host."""
 
@@ -79,7 +75,7 @@ class EthernetService:
         self.transport = transport
         self.store = store
         self.core: EmCore | None = None
-        self.on_applied: Callable[[], None] = _nothing
+        self.on_applied: Callable[[], None] = lambda: None
         """Called when another configuration has been applied."""
         self.hosts_ready: Callable[[], Awaitable[None]] = _at_once
         """Waits until hosts can use what the agents have been told; for code that applies a configuration."""
