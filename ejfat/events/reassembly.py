@@ -66,12 +66,14 @@ class Reassembler:
         self._streams: dict[tuple[Hashable, int], PacketStream] = {}
         self._pending: OrderedDict[int, StreamEvent] = OrderedDict()
         """The incomplete events, those that began first in front."""
-        self._held = 0
+        self.held = 0
+        """Memory that incomplete events take, in bytes."""
         self._ended: deque[StreamEvent] = deque()
         """The events that have ended and are remembered, those that ended first in front."""
         self._full: deque[StreamEvent] = deque()
         """Those of them whose bytes are remembered, too."""
-        self._kept = 0
+        self.kept = 0
+        """Memory that events take that have ended, in bytes."""
         self._lost: list[LostEvent] = []
         """To be returned by the next `expire`."""
         self._lost_at = 0.0
@@ -80,16 +82,6 @@ class Reassembler:
     def pending(self) -> int:
         """Number of incomplete events."""
         return sum(event.number is not None for event in self._pending.values())
-
-    @property
-    def held(self) -> int:
-        """Memory that incomplete events take, in bytes."""
-        return self._held
-
-    @property
-    def kept(self) -> int:
-        """Memory that events take that have ended, in bytes."""
-        return self._kept
 
     @property
     def deadline(self) -> float | None:
@@ -238,16 +230,16 @@ class Reassembler:
         event.packets += 1
         event.touched = now
         event.length = limit
-        self._held -= event.cost
+        self.held -= event.cost
         event.parts.add(offset, data)
-        self._held += event.cost
+        self.held += event.cost
         return self._complete(event, now)
 
     def _complete(self, event: StreamEvent, now: float) -> Event | None:
         """Hand an event over if it is complete; make room otherwise."""
         data = event.whole()
         if data is None:
-            while self._held > self._max_held:
+            while self.held > self._max_held:
                 self._lose(next(iter(self._pending.values())), Loss.NO_ROOM, now)
             return None
         if event.doubtful:
@@ -264,7 +256,7 @@ class Reassembler:
         self._streams[stream.source, stream.data_id] = stream
         event = stream.begin(number, now, numbered=numbered)
         self._pending[id(event)] = event
-        self._held += event.cost
+        self.held += event.cost
         self.counters.events_seen += number is not None
         return event
 
@@ -286,23 +278,23 @@ class Reassembler:
         event.stream.note(event, segment)
         event.noted += len(segment.data)
         if event.has_ended:
-            self._kept += len(segment.data)
+            self.kept += len(segment.data)
         else:
-            self._held += len(segment.data)
+            self.held += len(segment.data)
 
     def _end(self, event: StreamEvent, loss: Loss | None, now: float) -> None:
         """Take an event from those that are incomplete, and remember it."""
         del self._pending[id(event)]
-        self._held -= event.cost
+        self.held -= event.cost
         event.stream.end(event, loss, now)
         self._ended.append(event)
         self._full.append(event)
-        self._kept += event.cost
-        while self._kept > _MAX_KEPT and self._full:
+        self.kept += event.cost
+        while self.kept > _MAX_KEPT and self._full:
             oldest = self._full.popleft()
-            self._kept -= oldest.cost
+            self.kept -= oldest.cost
             oldest.empty()
-            self._kept += oldest.cost
+            self.kept += oldest.cost
 
     def _lose(self, event: StreamEvent, loss: Loss, now: float) -> None:
         """Give an event up, and report it unless nothing is sure to be of it.
@@ -342,7 +334,7 @@ class Reassembler:
             self._ended.popleft()
             if self._full and self._full[0] is event:
                 self._full.popleft()
-            self._kept -= event.cost
+            self.kept -= event.cost
             stream.forget(event)
             if not stream.pending and not stream.ended:
                 del self._streams[stream.source, stream.data_id]

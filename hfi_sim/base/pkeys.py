@@ -18,8 +18,10 @@ class PkeyTable:
 
     entries: tuple[Pkey, ...] = (PKEY_LIMITED_MANAGEMENT,)
     """As they stand in the table; 0: an empty place."""
-    _sendable: frozenset[int] = field(init=False, repr=False, compare=False)
-    _admitted: frozenset[int] = field(init=False, repr=False, compare=False)
+    sendable: frozenset[int] = field(init=False, repr=False, compare=False)
+    """P_Keys that `may_send` answers yes to."""
+    admitted: frozenset[int] = field(init=False, repr=False, compare=False)
+    """P_Keys that `admits` answers yes to."""
 
     def __post_init__(self) -> None:
         used = [entry for entry in self.entries if entry]
@@ -29,8 +31,8 @@ class PkeyTable:
             admitted.add(entry | PKEY_FULL_MEMBER)
             if entry & PKEY_FULL_MEMBER:
                 admitted.add(entry & 0x7FFF)
-        object.__setattr__(self, "_sendable", frozenset(used))
-        object.__setattr__(self, "_admitted", frozenset(admitted))
+        object.__setattr__(self, "sendable", frozenset(used))
+        object.__setattr__(self, "admitted", frozenset(admitted))
 
     @classmethod
     def of(cls, entries: Iterable[int]) -> PkeyTable:
@@ -47,23 +49,13 @@ class PkeyTable:
             places.pop()
         return cls(tuple(places))
 
-    @property
-    def sendable(self) -> frozenset[int]:
-        """P_Keys that `may_send` answers yes to."""
-        return self._sendable
-
-    @property
-    def admitted(self) -> frozenset[int]:
-        """P_Keys that `admits` answers yes to."""
-        return self._admitted
-
     def may_send(self, pkey: int) -> bool:
         """Return whether a packet that leaves this port may bear `pkey`: it stands in the table."""
-        return pkey in self._sendable
+        return pkey in self.sendable
 
     def admits(self, pkey: int) -> bool:
         """Return whether a packet with `pkey` may enter: same partition, and not both members limited."""
-        return pkey in self._admitted
+        return pkey in self.admitted
 
     @property
     def borne(self) -> frozenset[int]:
@@ -72,7 +64,7 @@ class PkeyTable:
         What stands in the table, and of a partition with a full member also the P_Key of a limited one: a subnet
         manager may give the switch full membership where its neighbour has limited. Never the other way round.
         """
-        return self._sendable | {entry & 0x7FFF for entry in self._sendable if entry & PKEY_FULL_MEMBER}
+        return self.sendable | {entry & 0x7FFF for entry in self.sendable if entry & PKEY_FULL_MEMBER}
 
     @property
     def management(self) -> Pkey:
@@ -82,7 +74,7 @@ class PkeyTable:
     def answering(self, pkey: int) -> Pkey:
         """Return this port's own P_Key of the partition that `pkey` names: full where it has it, else limited."""
         full = Pkey(pkey | PKEY_FULL_MEMBER)
-        return full if full in self._sendable else Pkey(pkey & ~PKEY_FULL_MEMBER)
+        return full if full in self.sendable else Pkey(pkey & ~PKEY_FULL_MEMBER)
 
 
 def _check(entries: Iterable[int]) -> None:

@@ -110,16 +110,19 @@ class SubnetManager:
         self.engine = self.routing.engine
         """The engine that has found the routes of now: another one while that asked for does not fit."""
         self._lanes = LaneTables()
-        self._steering: Steering = {}
+        self.steering: Steering = {}
+        """What `steer` was told last."""
         self._lids = LidTable()
         self._pkeys: dict[Guid, tuple[int, ...]] = {}
         self._management: set[Guid] = set() if port is None else {port.guid}
-        self.groups = MulticastGroups(lambda: self._view)
+        self.groups = MulticastGroups(lambda: self.view)
         """The multicast groups."""
         self._in_service: dict[Guid, HfiPort] = {}
         self._handlers: list[Callable[[SmNotice], None]] = []
-        self._view: SweepView | None = None
-        self._sweeps = 0
+        self.view: SweepView | None = None
+        """What the last sweep has found; None before the first."""
+        self.sweeps = 0
+        """How many sweeps there were."""
         self._unsubscribe = fabric.on_change(self._fabric_changed)
 
     def stop(self) -> None:
@@ -152,16 +155,6 @@ class SubnetManager:
 
     def _lid_of(self, port: HfiPort) -> Lid:
         return self._lids.lid_of(port.guid, self.routing.lmc)
-
-    @property
-    def view(self) -> SweepView | None:
-        """What the last sweep has found; None before the first."""
-        return self._view
-
-    @property
-    def sweeps(self) -> int:
-        """How many sweeps there were."""
-        return self._sweeps
 
     def is_in_service(self, port: HfiPort) -> bool:
         """Return whether an HFI port is ACTIVE and reachable."""
@@ -224,8 +217,8 @@ class SubnetManager:
         Raises:  FabricError: no LID is left; at the first sweep, too, that the routing engine does not fit the fabric,
                  or that its routes can deadlock where links have credits.
         """
-        first = self._view is None
-        self._sweeps += 1
+        first = self.view is None
+        self.sweeps += 1
         view = self._discover()
         for port in view.ports:
             port.set_lid(self._lid_of(port), self.routing.lmc)
@@ -236,7 +229,7 @@ class SubnetManager:
             switch.lid = self._lids.lid_of(switch.node_guid, 0)
         self._describe(view)
         self._program_tables(view, first)
-        self._view = view
+        self.view = view
         for switch in view.switches:
             for switch_port in switch.ports.values():
                 if switch_port.link is not None and switch_port.link.up:
@@ -302,7 +295,7 @@ class SubnetManager:
             self._notify(NoticeKind.PORT_IN_SERVICE, port)
 
     def _fabric_changed(self, notice: FabricNotice) -> None:
-        if self._view is None:
+        if self.view is None:
             return
         if notice.change in (FabricChange.CAPABILITY, FabricChange.DESCRIPTION):
             described = notice.change is FabricChange.DESCRIPTION
@@ -319,14 +312,9 @@ class SubnetManager:
         view.routes = self._route(view.graph, first)
         self._lanes.program(view)
         tables = build_tables(view.graph, view.routes, adaptive=self.routing.adaptive)
-        tables = steered(view.graph, tables, self._steering)
+        tables = steered(view.graph, tables, self.steering)
         for switch, lft, mft in zip(view.switches, tables, self.groups.trees(view), strict=True):
             switch.program(lft, mft)
-
-    @property
-    def steering(self) -> Steering:
-        """What `steer` was told last."""
-        return self._steering
 
     def steer(self, steering: Steering) -> None:
         """Let packets to some LIDs leave switches by other ports than the routing engine has for them.
@@ -338,7 +326,7 @@ class SubnetManager:
         Raises:  FabricError: no such switch or port; a LID of none; packets would go round in a circle, or could
                  deadlock on links with credits. Nothing is changed then.
         """
-        view = self._view
+        view = self.view
         if view is None or view.routes is None:
             raise FabricError("there are no routes yet: sweep first")
         check_steering(self.fabric, view.graph, steering)
@@ -346,12 +334,12 @@ class SubnetManager:
         ways = routes_of(view.graph, steered(view.graph, plain, steering), view.routes)
         if not self.routing.may_deadlock and (why := refusal(view.graph, ways, "of these ways")):
             raise FabricError(why)
-        self._steering = {name: dict(ports) for name, ports in steering.items()}
+        self.steering = {name: dict(ports) for name, ports in steering.items()}
         self.sweep()
 
     def _route(self, graph: SwitchGraph, first: bool) -> Routes:
         """Return the routes of a graph: those of the last sweep, where only hosts have come or gone since."""
-        before = self._view
+        before = self.view
         if before is not None and before.routes is not None and graph.is_routed_as(before.graph):
             return before.routes
         engine = self.routing.engine
@@ -369,6 +357,6 @@ class SubnetManager:
 
     def cycle(self) -> list[str]:
         """Return a cycle of channels that wait for each other, as `sw0:3`; empty: the routes are free of deadlock."""
-        if self._view is None or self._view.routes is None:
+        if self.view is None or self.view.routes is None:
             return []
-        return find_cycle(self._view.graph, self._view.routes)
+        return find_cycle(self.view.graph, self.view.routes)

@@ -165,7 +165,8 @@ class Hosts:
 
     def __init__(self, hosts: dict[str, ScenarioHost]) -> None:
         self._hosts = hosts
-        self._last = len(hosts)
+        self.most = len(hosts)
+        """The largest number that a host has had."""
         for place, host in enumerate(hosts.values(), 1):
             host.place = place
 
@@ -220,15 +221,10 @@ class Hosts:
         """The names, in order."""
         return list(self._hosts)
 
-    @property
-    def most(self) -> int:
-        """The largest number that a host has had."""
-        return self._last
-
     def add(self, host: ScenarioHost) -> None:
         """Put a host behind the others, with a number that none has had."""
-        self._last += 1
-        host.place = self._last
+        self.most += 1
+        host.place = self.most
         self._hosts[host.name] = host
 
     def remove(self, host: ScenarioHost) -> None:

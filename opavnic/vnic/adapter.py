@@ -120,10 +120,12 @@ class Adapter:
         self._driver_quirks = driver_quirks
         self._name = name or f"vport {vport_num}"
         self._config = _POWER_ON
-        self._oper_state: int = ConfigState.DROP_ALL
+        self.oper_state: int = ConfigState.DROP_ALL
+        """Its current state, a `ConfigState`."""
         self._eth_link_status: int = EthLinkStatus.DOWN
         self._base_mac = _NO_MAC
-        self._vesw_id = 0
+        self.vesw_id = 0
+        """Id of its virtual switch; 0: none."""
         self._clock = clock
         self._unheard: set[MacAddr] = set()
         learns = clock is not None and not driver_quirks
@@ -177,16 +179,6 @@ class Adapter:
         return self._config.config_state
 
     @property
-    def vesw_id(self) -> int:
-        """Id of its virtual switch; 0: none."""
-        return self._vesw_id
-
-    @property
-    def oper_state(self) -> int:
-        """Its current state, a `ConfigState`."""
-        return self._oper_state
-
-    @property
     def merging(self) -> Merging:
         """The protocols of which received packets come to the host merged now."""
         return Merging(tcp=False) if self.offload is None else self.offload.merges(self)
@@ -199,7 +191,7 @@ class Adapter:
         return replace(
             self._config,
             eth_link_status=self._eth_link_status,
-            oper_state=self._oper_state,
+            oper_state=self.oper_state,
             max_mac_tbl_ent=_POWER_ON.max_mac_tbl_ent,
             max_smac_ent=_POWER_ON.max_smac_ent,
             mac_tbl_digest=self.mac_table.digest,
@@ -324,12 +316,12 @@ class Adapter:
     def _set_vesw_id(self, vesw_id: int) -> None:
         """Move to another virtual switch. Source: hfi1_vnic_set_vesw_id(), which ignores that it may fail."""
         reopen = False
-        if vesw_id != self._vesw_id:
+        if vesw_id != self.vesw_id:
             self._addresses.forget_speakers()
             reopen = self.hfi_up
             if reopen:
                 self._bring_down()
-            self._vesw_id = vesw_id
+            self.vesw_id = vesw_id
         if reopen or (not self._driver_quirks and self.netdev.is_up and not self.hfi_up):
             error = self._bring_up()
             if error:
@@ -346,16 +338,16 @@ class Adapter:
     def _update_state(self, up: bool) -> None:
         """Source: opa_vnic_update_state()."""
         forwarding = self._config.config_state == ConfigState.FORWARDING
-        before = self._oper_state
+        before = self.oper_state
         if forwarding and up:
-            self._oper_state, self._eth_link_status = ConfigState.FORWARDING, EthLinkStatus.UP
+            self.oper_state, self._eth_link_status = ConfigState.FORWARDING, EthLinkStatus.UP
         else:
-            self._oper_state, self._eth_link_status = ConfigState.DROP_ALL, EthLinkStatus.DOWN
+            self.oper_state, self._eth_link_status = ConfigState.DROP_ALL, EthLinkStatus.DOWN
         if forwarding:
             self._will_pass(self.netdev.carrier)
         self.netdev.set_dormant(not forwarding)
-        if self._oper_state != before:
-            log.info("[%s] oper_state %d", self._name, self._oper_state)
+        if self.oper_state != before:
+            log.info("[%s] oper_state %d", self._name, self.oper_state)
 
     # --- actions of the host (NetdevOps) -------------------------------------------------------------------
 
@@ -407,7 +399,7 @@ class Adapter:
             self._report(self, TrapOpcode.MCAST_MACS_CHANGED)
 
     def _bring_up(self) -> int:
-        error = self._demux.attach(self._vesw_id, self)
+        error = self._demux.attach(self.vesw_id, self)
         if not error:
             self.hfi_up = True
             self._set_carrier(True)

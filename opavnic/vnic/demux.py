@@ -7,7 +7,6 @@ of their virtual switch; with driver quirks off, ours uses all 12.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.counters import Drop
@@ -32,12 +31,8 @@ class VnicDemux:
     def __init__(self, *, driver_quirks: bool) -> None:
         self.mask = DRIVER_VESW_ID_MASK if driver_quirks else MAX_VESW_ID
         """The bits of the virtual switch id that the table uses as key."""
-        self._table: dict[int, Adapter] = {}
-
-    @property
-    def table(self) -> Mapping[int, Adapter]:
+        self.table: dict[int, Adapter] = {}
         """The VNICs that are up, by the masked id of their virtual switch."""
-        return self._table
 
     def attach(self, vesw_id: int, vnic: Adapter) -> int:
         """Add a VNIC that goes up; return 0, -EINVAL for vesw_id 0, or -EBUSY if the key is taken.
@@ -47,14 +42,14 @@ class VnicDemux:
         if not vesw_id:
             return -errno.EINVAL
         key = vesw_id & self.mask
-        if key in self._table:
+        if key in self.table:
             return -errno.EBUSY
-        self._table[key] = vnic
+        self.table[key] = vnic
         return 0
 
     def detach(self, vnic: Adapter) -> None:
         """Remove a VNIC that goes down. Does nothing if it is not up."""
-        self._table = {key: other for key, other in self._table.items() if other is not vnic}
+        self.table = {key: other for key, other in self.table.items() if other is not vnic}
 
     def receive(self, packet: bytes, token: BufferToken | None = None) -> Drop | None:
         """Pass a packet to its VNIC; return a Drop if there is none.
@@ -66,10 +61,10 @@ class VnicDemux:
         if len(packet) < _HEADER_SIZE or packet[_L4_AT] != _ETHERNET:
             return Drop.RX_L4
         vesw_id = packet[_VESW_ID_AT] | packet[_VESW_ID_AT + 1] << 8
-        vnic = self._table.get(vesw_id & self.mask)
+        vnic = self.table.get(vesw_id & self.mask)
         if vnic is not None:
             vnic.receive(packet, token)
             return None
-        if self._table:
-            self._table[min(self._table)].count_no_handler()
+        if self.table:
+            self.table[min(self.table)].count_no_handler()
         return Drop.VNIC_NO_VESW

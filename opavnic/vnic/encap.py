@@ -12,7 +12,6 @@ is about to be written, and so treats tagged frames as untagged (test_tagged_fra
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
@@ -69,9 +68,7 @@ class Forwarding:
 
     __slots__ = (
         "_default_rc",
-        "_dlids",
         "_entropy_dlid",
-        "_info",
         "_ipv4_rcs",
         "_ipv6_rcs",
         "_non_vlan_sc",
@@ -80,14 +77,18 @@ class Forwarding:
         "_word0",
         "_word2",
         "_word4",
+        "dlids",
+        "info",
         "pkey",
         "slid",
         "sources",
     )
 
     def __init__(self, info: VeswPortInfo, mac_table: MacTable) -> None:
-        self._info = info
-        self._dlids = mac_table.dlids
+        self.info = info
+        """The configuration in the snapshot."""
+        self.dlids = mac_table.dlids
+        """The MAC table: LID for each destination address."""
         self.sources = mac_table.sources or None
         """The source filter of the MAC table, if it has any entry; the adapter decides whether it applies."""
         flow_table = _flow_table(info)
@@ -109,19 +110,9 @@ class Forwarding:
         self._word4 = info.vesw_id << _VESW_ID
 
     @property
-    def info(self) -> VeswPortInfo:
-        """The configuration in the snapshot."""
-        return self._info
-
-    @property
-    def dlids(self) -> Mapping[bytes, int]:
-        """The MAC table: LID for each destination address."""
-        return self._dlids
-
-    @property
     def flow_dlids(self) -> tuple[int, ...]:
         """The LID of the default port of each flow, 0 to 31; 0 without default ports."""
-        return _flow_table(self._info)
+        return _flow_table(self.info)
 
     def _dlid_of_others(self, frame: bytes, entropy: int) -> int:
         """Return the destination LID of a frame to an address that is not in the MAC table."""
@@ -142,7 +133,7 @@ class Forwarding:
         Args:  frame: 60 bytes or more, without FCS. flow_hash: up to 32 bits.
         """
         entropy = entropy_of(flow_hash)
-        dlid = self._dlids.get(frame[:6])
+        dlid = self.dlids.get(frame[:6])
         if dlid is None:
             dlid = self._dlid_of_others(frame, entropy)
         if not dlid:
@@ -179,7 +170,7 @@ class Forwarding:
         Args:  vlan_tci: the tag that the host keeps outside the frame, if any. As in the driver, it selects the
                lane but not the service channel.
         """
-        info = self._info
+        info = self.info
         group = frame[0] & 1
         if vlan_tci is None:
             if frame[12:14] not in VLAN_TPIDS:

@@ -43,7 +43,8 @@ class LabJob:
         self._phase = JobPhase.WORKING
         self._doing = ""
         self._done = self._total = 0
-        self._has_begun = False
+        self.has_begun = False
+        """Whether it has changed something."""
         self._cancel: Callable[[], object] | None = None
         self._on_taken: Callable[[], object] | None = None
         self._error = ""
@@ -76,13 +77,8 @@ class LabJob:
 
     def begin(self) -> None:
         """Take note that from now on something changes: it cannot be cancelled any more."""
-        self._has_begun = True
+        self.has_begun = True
         self.alive()
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether it has changed something."""
-        return self._has_begun
 
     # --- who watches it --------------------------------------------------------------------------------------
 
@@ -125,7 +121,7 @@ class LabJob:
 
     @property
     def _can_cancel(self) -> bool:
-        return self._cancel is not None and not self._has_begun and not self.has_ended
+        return self._cancel is not None and not self.has_begun and not self.has_ended
 
     def cancelled_by(self, cancel: Callable[[], object]) -> None:
         """Let it be cancelled with `cancel`."""

@@ -47,17 +47,13 @@ class UmadFile:
         self._unread_bytes = 0
         self._with_pkey = False
         self._in_use = False
-        self._dead = False
+        self.dead = False
+        """Whether the device has gone away under the program."""
 
     @property
     def readable(self) -> bool:
         """Whether a read returns at once."""
-        return bool(self._unread) or self._dead
-
-    @property
-    def dead(self) -> bool:
-        """Whether the device has gone away under the program."""
-        return self._dead
+        return bool(self._unread) or self.dead
 
     @property
     def _header_size(self) -> int:
@@ -75,7 +71,7 @@ class UmadFile:
                 raise UmadError(errno.EINVAL, "too late: an agent has been registered")
             self._with_pkey = True
             return b""
-        if self._dead and command != UNREGISTER_AGENT:
+        if self.dead and command != UNREGISTER_AGENT:
             raise UmadError(errno.EPIPE, "the device has gone")
         if command in (REGISTER_AGENT, REGISTER_AGENT2):
             asked = Registration.parse(command, data)
@@ -110,7 +106,7 @@ class UmadFile:
         header = UmadHeader.parse(data, with_pkey=self._with_pkey)
         if header.agent_id >= MAX_AGENTS:
             raise UmadError(errno.EINVAL, f"agent {header.agent_id}: their numbers end at {MAX_AGENTS - 1}")
-        if self._dead:
+        if self.dead:
             raise UmadError(errno.EIO, "the device has gone")
         agent = self._agents.get(header.agent_id)
         if agent is None:
@@ -126,7 +122,7 @@ class UmadFile:
         """
         if size < self._header_size:
             raise UmadError(errno.EINVAL, f"a buffer of {size} bytes does not hold the header")
-        if self._dead:
+        if self.dead:
             raise UmadError(errno.EIO, "the device has gone")
         if not self._unread:
             return None
@@ -160,7 +156,7 @@ class UmadFile:
 
     def queue(self, header: UmadHeader, mad: bytes) -> bool:
         """Add a message to be read; return False, and drop it, where too many wait."""
-        if self._dead or self._unread_bytes + len(mad) > MAX_UNREAD:
+        if self.dead or self._unread_bytes + len(mad) > MAX_UNREAD:
             return False
         header = replace(header, length=self._header_size + len(mad))
         self._add(header.build(with_pkey=self._with_pkey), mad)
@@ -179,5 +175,5 @@ class UmadFile:
         """Let every call fail from now on: the device has gone."""
         for id_ in tuple(self._agents):
             self._unregister(id_)
-        self._dead = True
+        self.dead = True
         self.on_news()

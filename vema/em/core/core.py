@@ -57,8 +57,9 @@ class EmCore:
         self._turns = Turns(config)
         self._log = RecordLog()
         self._vesws = VirtualSwitches(self.ports, self._turns, self._log, memory.slots)
-        self._desired = Desired(config, 0, self._vesws.by_id)
-        self._lives = PortLives(self._desired, self._vesws, self._turns, self._log, memory.vports)
+        self.desired = Desired(config, 0, self._vesws.by_id)
+        """The desired state for the current fabric."""
+        self._lives = PortLives(self.desired, self._vesws, self._turns, self._log, memory.vports)
         self._by_lid: dict[int, int] = {}
         self._counters_at = now
         self._audit = Audit(config.polling.audit, now=now)
@@ -69,7 +70,7 @@ class EmCore:
         """Replace the configuration."""
         self._turns.queue.resize(in_flight=config.limits.in_flight, per_port=config.limits.per_port)
         before, self.config = self.config, config
-        self._desired.config = config
+        self.desired.config = config
         if config.polling.audit != before.polling.audit:
             self._audit.restart(config.polling.audit, now=now)
         if config.polling.counters != before.polling.counters:
@@ -86,8 +87,8 @@ class EmCore:
 
     def set_sink(self, now: float, lid: int) -> None:
         """Set the LID that agents send traps to: the EM's own."""
-        if lid != self._desired.sink_lid:
-            self._desired.sink_lid = lid
+        if lid != self.desired.sink_lid:
+            self.desired.sink_lid = lid
             self._doubt_all()
 
     def _doubt_all(self) -> None:
@@ -295,11 +296,6 @@ class EmCore:
         """Requests that no agent answered."""
         return self._lives.unanswered
 
-    @property
-    def desired(self) -> Desired:
-        """The desired state for the current fabric."""
-        return self._desired
-
     def vports(self) -> Iterator[tuple[Port, Vport]]:
         """Yield every vport with its port."""
         for port in self.ports.values():
@@ -319,7 +315,7 @@ class EmCore:
     def _port_turn(self, port: Port) -> Request | None:
         if port.busy or port.ready:
             return None
-        request = dialogue.next_of_port(self._desired, port)
+        request = dialogue.next_of_port(self.desired, port)
         if request is None:
             port.ready = True
             self._vesws.allot(port)
@@ -332,7 +328,7 @@ class EmCore:
     def _vport_turn(self, port: Port, vport: Vport | None) -> Request | None:
         if vport is None or vport.busy or not port.ready:
             return None
-        request = dialogue.next_of_vport(self._desired, port, vport) or self._audit.request(port, vport)
+        request = dialogue.next_of_vport(self.desired, port, vport) or self._audit.request(port, vport)
         if request is not None:
             vport.busy, vport.done = True, False
             return request
