@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address
 from typing import TypedDict, Unpack
 
+from hfi_sim.base.types import PortEvent
 from lnet.base.errors import CommandError
 from lnet.base.nid import Net, Nid
 from lnet.node.deliveries import Deliveries, GetHandler, nothing_to_get
 from lnet.o2iblnd.actions import Action
 from lnet.o2iblnd.conns import ConnTable
 from lnet.o2iblnd.peer import LossCause
-from lnet.objects.objects import DevEvent, DevState, KibDev, KibNet, KibRoute, is_multi_rail
+from lnet.objects.objects import DevState, KibDev, KibNet, KibRoute, is_multi_rail
 from lnet.objects.peers import KibTx
 from lnet.objects.stats import NetRemoved, Report, Traffic, TxKind
 from lnet.routes.bonding import ChannelBonding, Connd
@@ -272,7 +273,7 @@ class Lnd:
         log.info("[%s] route to %s lost: %s", route, route.rt_nid, reason)
         self.messages.route_lost(route, left, reason, cause)
 
-    def on_device(self, name: str, event: DevEvent, speed_gbps: float, now: float) -> None:
+    def on_device(self, name: str, event: PortEvent, speed_gbps: float, now: float) -> None:
         """Handle an event of an HFI port, for every network that uses it."""
         self.at(now)
         for kib_net in list(self.nis.values()):
@@ -282,10 +283,10 @@ class Lnd:
             before, after = dev.state, dev.apply(event, speed_gbps, self.config.expected_gbps)
             if before is not after:
                 log.info("[%s %s] %s -> %s", kib_net.nid, name, before, after)
-            if event is DevEvent.SPEED_CHANGE:
-                continue
-            if event is not DevEvent.PORT_ACTIVE:
+            if event in (PortEvent.PORT_ERR, PortEvent.LID_CHANGE, PortEvent.DEVICE_FATAL):
                 self._drop_device(dev, event.value, now)
+            elif event is not PortEvent.PORT_ACTIVE:
+                continue
             if is_multi_rail(kib_net):
                 self.rails.tell()
             elif after.usable:

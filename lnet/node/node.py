@@ -30,7 +30,7 @@ from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd, MessageOptions
 from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, OpenConn, RejectConn, SendMsg
-from lnet.objects.objects import DevEvent, KibDev
+from lnet.objects.objects import KibDev
 from lnet.objects.stats import Received, Report, SendFailed, TxKind
 from lnet.settings.config import LndConfig, NetTunables
 from lnet.settings.networks import NetworkGroup
@@ -146,7 +146,7 @@ class LnetNode:
         interface = self.interfaces[name]
         dev = KibDev(name, interface.addr)
         if interface.port.state is PortState.ACTIVE:
-            dev.apply(DevEvent.PORT_ACTIVE, speed_gbps(interface.port), self.lnd.config.expected_gbps)
+            dev.apply(PortEvent.PORT_ACTIVE, speed_gbps(interface.port), self.lnd.config.expected_gbps)
         return dev
 
     # --- sending -------------------------------------------------------------------------------------------
@@ -325,9 +325,8 @@ class LnetNode:
             conns.closed(known, event.reason.value, now)
 
     def _port_event(self, interface: LnetInterface, event: PortEvent) -> None:
-        if event.value in set(DevEvent):
-            speed, device_event = speed_gbps(interface.port), DevEvent(event.value)
-            self._guarded(lambda: self.lnd.on_device(interface.name, device_event, speed, self.time()))
+        speed = speed_gbps(interface.port)
+        self._guarded(lambda: self.lnd.on_device(interface.name, event, speed, self.time()))
 
 
 def speed_gbps(port: HfiPort) -> float:

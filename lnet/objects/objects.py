@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address
 
+from hfi_sim.base.types import PortEvent
 from lnet.base.nid import Net, Nid
 from lnet.settings.config import NetTunables
 from lnet.settings.networks import LNET_MAX_INTERFACES, Bonding
@@ -33,18 +34,6 @@ class DevState(StrEnum):
         return self in (DevState.PORT_ACTIVE, DevState.PORT_DEGRADE)
 
 
-class DevEvent(StrEnum):
-    """Events of an HFI that change the state of a device (IB_EVENT_*)."""
-
-    DEVICE_FATAL = "DEVICE_FATAL"
-    PORT_ACTIVE = "PORT_ACTIVE"
-    PORT_ERR = "PORT_ERR"
-    LID_CHANGE = "LID_CHANGE"
-    """The LID of the port has changed: its connections are lost, but the device stays up."""
-    SPEED_CHANGE = "SPEED_CHANGE"
-    """The link is faster or slower than before; its connections stay up."""
-
-
 @dataclass(slots=True, eq=False)
 class KibDev:
     """One HFI port of a group."""
@@ -56,15 +45,15 @@ class KibDev:
     speed_gbps: float = 0.0
     """Link speed in Gb/s; while the device is down, its last one."""
 
-    def apply(self, event: DevEvent, speed_gbps: float, expected_gbps: float) -> DevState:
+    def apply(self, event: PortEvent, speed_gbps: float, expected_gbps: float) -> DevState:
         """Apply an event and return the new state. A fatal device stays fatal until PORT_ACTIVE."""
-        if event is DevEvent.PORT_ACTIVE or (event is DevEvent.SPEED_CHANGE and self.state.usable):
+        if event is PortEvent.PORT_ACTIVE or (event is PortEvent.SPEED_CHANGE and self.state.usable):
             self.speed_gbps = speed_gbps
             slow = speed_gbps < expected_gbps
             self.state = DevState.PORT_DEGRADE if slow else DevState.PORT_ACTIVE
-        elif event is DevEvent.DEVICE_FATAL:
+        elif event is PortEvent.DEVICE_FATAL:
             self.state = DevState.FATAL
-        elif event is DevEvent.PORT_ERR and self.state is not DevState.FATAL:
+        elif event is PortEvent.PORT_ERR and self.state is not DevState.FATAL:
             self.state = DevState.PORT_DOWN
         return self.state
 

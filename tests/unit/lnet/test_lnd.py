@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hfi_sim.base.types import PortEvent
 from lnet.base.nid import Nid
 from lnet.node.deliveries import DuplicateFilter
 from lnet.o2iblnd.actions import AcceptConn, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
 from lnet.o2iblnd.rdma import rdma_writes
-from lnet.objects.objects import DevEvent, RouteState
+from lnet.objects.objects import RouteState
 from lnet.objects.peers import DELIVERIES_KEPT, MESSAGE_WINDOW
 from lnet.objects.stats import Received, SendDone, SendFailed
 from lnet.settings.config import LndConfig
@@ -601,7 +602,7 @@ def test_device_down_moves_its_messages_to_the_other_route() -> None:
     scene = Scene(devices=2)
     scene.lnd.put(PEER, b"x", 0.0)
     assert scene.opened().dev == "ib0"
-    scene.lnd.on_device("ib0", DevEvent.PORT_ERR, 0.0, 0.0)
+    scene.lnd.on_device("ib0", PortEvent.PORT_ERR, 0.0, 0.0)
     closed, opened = scene.actions()
     assert isinstance(closed, CloseConn)
     assert isinstance(opened, OpenConn)
@@ -613,7 +614,7 @@ def test_port_with_a_new_lid_connects_its_routes_anew_at_once() -> None:
     key = scene.connect()
     scene.lnd.conns.sent(key, 1, 1.0)
     scene.actions()
-    scene.lnd.on_device("ib0", DevEvent.LID_CHANGE, 100.0, 2.0)
+    scene.lnd.on_device("ib0", PortEvent.LID_CHANGE, 100.0, 2.0)
     assert scene.closed() == key
     assert scene.lnd.deadline() == 2.0
     scene.lnd.on_timer(2.0)
@@ -622,16 +623,16 @@ def test_port_with_a_new_lid_connects_its_routes_anew_at_once() -> None:
 
 def test_message_without_a_usable_route_goes_when_the_port_is_back() -> None:
     scene = Scene()
-    scene.lnd.on_device("ib0", DevEvent.PORT_ERR, 0.0, 0.0)
+    scene.lnd.on_device("ib0", PortEvent.PORT_ERR, 0.0, 0.0)
     scene.lnd.put(PEER, b"x", 0.0)
     assert scene.actions() == []
-    scene.lnd.on_device("ib0", DevEvent.PORT_ACTIVE, 100.0, 1.0)
+    scene.lnd.on_device("ib0", PortEvent.PORT_ACTIVE, 100.0, 1.0)
     assert scene.opened().dev == "ib0"
 
 
 def test_message_without_a_usable_route_fails_at_its_deadline() -> None:
     scene = Scene(LndConfig(timeout_s=5))
-    scene.lnd.on_device("ib0", DevEvent.DEVICE_FATAL, 0.0, 0.0)
+    scene.lnd.on_device("ib0", PortEvent.DEVICE_FATAL, 0.0, 0.0)
     scene.lnd.put(PEER, b"x", 0.0)
     assert scene.lnd.deadline() == 5.0
     scene.lnd.on_timer(5.0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hfi_sim.base.types import PortEvent
 from lnet.o2iblnd.actions import CloseConn, OpenConn, SendMsg
-from lnet.objects.objects import DevEvent, RouteState
+from lnet.objects.objects import RouteState
 from lnet.objects.stats import SendDone, SendFailed
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import MsgType
@@ -54,11 +55,11 @@ def test_expiry_closes_a_connection_on_which_nothing_moves_and_reports_each_mess
     key = scene.connect()  # over ib0; the next one takes ib1
     scene.lnd.conns.sent(key, 1, 0.0)
     scene.sent()
-    scene.lnd.on_device("ib1", DevEvent.PORT_ERR, 0.0, 0.0)
+    scene.lnd.on_device("ib1", PortEvent.PORT_ERR, 0.0, 0.0)
     overdue = {scene.lnd.get(PEER, 100, 0.0) for _ in range(8)}
     waiting = scene.lnd.get(PEER, 100, 1.0)
     requests = scene.sent()
-    scene.lnd.on_device("ib1", DevEvent.PORT_ACTIVE, 100.0, 1.0)
+    scene.lnd.on_device("ib1", PortEvent.PORT_ACTIVE, 100.0, 1.0)
     scene.reports()
     scene.lnd.on_timer(5.0)
     assert {report.msg_id for report in scene.reports() if isinstance(report, SendFailed)} == overdue

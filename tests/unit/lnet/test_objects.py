@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hfi_sim.base.types import PortEvent
 from lnet.base.nid import Nid
-from lnet.objects.objects import DevEvent, DevState, KibDev, KibRoute, KibRoutes, RouteState, make_mesh
+from lnet.objects.objects import DevState, KibDev, KibRoute, KibRoutes, RouteState, make_mesh
 from lnet.routes.bonding import Connd, next_route
 
 NID = Nid.parse("10.1.1.5@o2ib")
@@ -65,15 +66,15 @@ def test_new_mesh_keeps_the_routes_that_stand_in_both() -> None:
 @pytest.mark.parametrize(
     ("events", "state"),
     [
-        ([(DevEvent.PORT_ACTIVE, 100.0)], DevState.PORT_ACTIVE),
-        ([(DevEvent.PORT_ACTIVE, 25.0)], DevState.PORT_DEGRADE),
-        ([(DevEvent.PORT_ACTIVE, 100.0), (DevEvent.PORT_ERR, 0.0)], DevState.PORT_DOWN),
-        ([(DevEvent.DEVICE_FATAL, 0.0), (DevEvent.PORT_ERR, 0.0)], DevState.FATAL),
-        ([(DevEvent.DEVICE_FATAL, 0.0), (DevEvent.PORT_ACTIVE, 100.0)], DevState.PORT_ACTIVE),
-        ([(DevEvent.PORT_ACTIVE, 100.0), (DevEvent.LID_CHANGE, 100.0)], DevState.PORT_ACTIVE),
+        ([(PortEvent.PORT_ACTIVE, 100.0)], DevState.PORT_ACTIVE),
+        ([(PortEvent.PORT_ACTIVE, 25.0)], DevState.PORT_DEGRADE),
+        ([(PortEvent.PORT_ACTIVE, 100.0), (PortEvent.PORT_ERR, 0.0)], DevState.PORT_DOWN),
+        ([(PortEvent.DEVICE_FATAL, 0.0), (PortEvent.PORT_ERR, 0.0)], DevState.FATAL),
+        ([(PortEvent.DEVICE_FATAL, 0.0), (PortEvent.PORT_ACTIVE, 100.0)], DevState.PORT_ACTIVE),
+        ([(PortEvent.PORT_ACTIVE, 100.0), (PortEvent.LID_CHANGE, 100.0)], DevState.PORT_ACTIVE),
     ],
 )
-def test_device_state_follows_events(events: list[tuple[DevEvent, float]], state: DevState) -> None:
+def test_device_state_follows_events(events: list[tuple[PortEvent, float]], state: DevState) -> None:
     dev = devices(1, DevState.PORT_DOWN)[0]
     for event, speed in events:
         dev.apply(event, speed, expected_gbps=100.0)
