@@ -76,10 +76,10 @@ class AgentTable:
         Raises:  FabricError: another agent has one of its methods.
         """
         others = self._agents.setdefault((agent.mgmt_class, agent.oui), [])
-        for method in sorted(agent.methods):
-            if any(method in other.methods for other in others):
+        for other in others:
+            if taken := agent.methods & other.methods:
                 raise FabricError(
-                    f"method {method:#04x} of class {agent.mgmt_class:#04x} already has an agent"
+                    f"method {min(taken):#04x} of class {agent.mgmt_class:#04x} already has an agent"
                 )
         others.append(agent)
 
