@@ -42,6 +42,9 @@ else set -- opavnic/_native*.so; test -e "$$1" && ! test "$$1" -ef $(OLD_NATIVE)
   echo "the native module was not built; what cargo says: cd native && cargo build --release" >&2; exit 1; }; fi
 endef
 
+# setuptools warns of each editable installation, in ten lines
+EDITABLE := PYTHONWARNINGS=ignore::UserWarning $(BIN)/python -m pip install --quiet
+
 # Some environments forbid Python to keep what it compiled. The tests start Python thousands of times, and pytest rewrites
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
@@ -60,14 +63,14 @@ $(STAMP): pyproject.toml bench/pyproject.toml Makefile tools/build_backend.py $(
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@rm -f opavnic/_native*.so  # a build that fails would leave it, and it would not fit these sources
-	$(BIN)/python -m pip install --quiet -e '.[dev,docs,web,cluster,ejfat]' -e bench
+	$(EDITABLE) -e '.[dev,docs,web,cluster,ejfat]' -e bench
 	@$(HAS_NATIVE)
 	@touch $@
 
 native: ## build the fast datapath again; `make venv` builds it too, where cargo is
 	@command -v cargo >/dev/null || { echo "no cargo here: https://rustup.rs, or Debian's package cargo" >&2; exit 1; }
 	@rm -f $(OLD_NATIVE); mkdir -p $(dir $(OLD_NATIVE)); ln opavnic/_native*.so $(OLD_NATIVE) 2>/dev/null || true
-	$(BIN)/python -m pip install --quiet --no-deps -e .
+	$(EDITABLE) --no-deps -e .
 	@$(HAS_NATIVE)
 	@rm -f $(OLD_NATIVE)
 
