@@ -57,11 +57,11 @@ class Canvas:
         """Add a box. Args: at: its upper left corner."""
         self._add("rect", x=at[0], y=at[1], width=size[0], height=size[1], fill=fill, **more)
 
-    def node(self, middle: Point, size: Point, name: str, colour: str) -> None:
-        """Add a box with a name in it, by which a script finds it. Args: middle: of the box."""
+    def node(self, middle: Point, size: Point, name: str, colour: str, *, text: str = "") -> None:
+        """Add a box with a name in it, by which a script finds it. Args: middle: of the box. text: for the name."""
         x, y = middle
         self.box((x - size[0] / 2, y - size[1] / 2), size, colour, rx=4, data_node=xml_text(name))
-        self.text((x, y + 4), name, PAPER, text_anchor="middle")
+        self.text((x, y + 4), text or name, PAPER, text_anchor="middle")
 
     def dot(self, at: Point, radius: float, colour: str, title: str) -> None:
         """Add a dot."""

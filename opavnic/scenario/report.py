@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hfi_sim.base.text import xml_text
 from hfi_sim.fabric.topology import Topology
 from hfi_sim.fabric.topology.draw import drawing as topology_drawing
+from hfi_sim.fabric.topology.marks import Marks
 from opavnic.observe.drawings import packets_drawing
 from opavnic.observe.journeys import journeys, messages
 from opavnic.observe.pages import drawing, mad_parts, page, table, way_parts
@@ -54,7 +55,7 @@ def html_report(scenario: Scenario, name: str, outcome: str, failure: str, repea
         parts.append(f'<details><summary>What pytest says</summary><pre tabindex="0">{text}</pre></details>')
     seen = journeys(scenario.trace.records)
     lost = [journey for journey in seen if journey.dropped is not None]
-    cables = topology_drawing(Topology.of_fabric(scenario.fabric), is_down=scenario.links_down.__contains__)
+    cables = topology_drawing(Topology.of_fabric(scenario.fabric), marks=Marks(scenario.links_down))
     parts += ["<h2>What happened</h2>", drawing(cables, "fabric", replayed=True)]
     parts += timeline_html(_over_time(scenario))
     parts += ["<h2>Packets by time and place</h2>", *_packets(scenario)]

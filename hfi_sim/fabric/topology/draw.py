@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hfi_sim.base.drawing import BLUE, DIM, GREEN, RED, Canvas
+from hfi_sim.base.drawing import BLUE, DIM, GREEN, Canvas
 from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted, xml_text
-from hfi_sim.fabric.topology.model import NodeKind, Topology
+from hfi_sim.fabric.topology.marks import DOWN, FAULTY, Marks
+from hfi_sim.fabric.topology.model import Cable, NodeKind, Topology
 
 _BOX_WIDTH = 74
 _BOX_HEIGHT = 26
@@ -26,7 +27,7 @@ _PORT_AT = 0.28
 _COLOURS = {NodeKind.SWITCH: BLUE, NodeKind.HFI: GREEN}
 
 Position = tuple[float, float]
-Mark = Callable[[str], bool]
+_UNMARKED = Marks()
 
 
 def layers(hfis: Sequence[str], near: Mapping[str, Iterable[str]]) -> list[list[str]] | None:
@@ -50,14 +51,11 @@ def layers(hfis: Sequence[str], near: Mapping[str, Iterable[str]]) -> list[list[
 # --- text --------------------------------------------------------------------------------------------------
 
 
-def _none(_: str) -> bool:
-    return False
-
-
-def as_text(topology: Topology, *, is_down: Mark = _none, apart: Collection[str] = ()) -> str:
+def as_text(topology: Topology, *, marks: Marks = _UNMARKED, apart: Collection[str] = ()) -> str:
     """Return one block per switch: its cables in the order of its ports, hosts and switches apart.
 
-    Args:    is_down: whether the cable of that name is to be marked as down. apart: hosts that are not counted as such.
+    Args:    marks: what is wrong, which is said in the first line and at each cable. apart: hosts that are not counted
+             as such.
     """
     hosts = [name for name in topology.hosts() if name not in apart]
     switches = sum(1 for _ in topology.of_kind(NodeKind.SWITCH))
@@ -67,23 +65,29 @@ def as_text(topology: Topology, *, is_down: Mark = _none, apart: Collection[str]
         counted(len(topology.cables), "cable"),
         *(f"the node {name}" for name in apart if name in topology.hosts()),
     )
-    lines = [f"{topology.name}: {', '.join(counts)}"]
+    lines = [
+        "; ".join(filter(None, (f"{topology.name}: {', '.join(counts)}", marks.summary(topology.cables))))
+    ]
     cables: dict[str, list[tuple[int, str]]] = {name: [] for name in topology.nodes}
     for cable in topology.cables:
-        state = "  (down)" if is_down(cable.name) else ""
+        said = marks.text(cable)
         up, down = map(rate_text, cable.link.rates_bps)
         for near, far, out, back in ((cable.a, cable.b, up, down), (cable.b, cable.a, down, up)):
             rate = out if out == back else f"{out} out, {back} in"
-            cables[near[0]].append((near[1], f"{far[0]}:{far[1]}  {rate}{state}"))
+            peer = f"{marks.name(topology.nodes[far[0]])}:{far[1]}  {rate}"
+            cables[near[0]].append((near[1], f"{peer}  {said}" if said else peer))
+    touching = {
+        end[0] for cable in topology.cables for end in (cable.a, cable.b) if _joins_switch(topology, cable)
+    }
     for node in topology.nodes.values():
-        if node.kind is NodeKind.SWITCH or not _touches_switch(topology, cables[node.name]):
-            lines.append(f"{node.name}")
+        if node.kind is NodeKind.SWITCH or node.name not in touching:
+            lines.append(marks.name(node))
             lines += [f"  {number:>3}  {peer}" for number, peer in sorted(cables[node.name])]
     return "\n".join(lines) + "\n"
 
 
-def _touches_switch(topology: Topology, cables: list[tuple[int, str]]) -> bool:
-    return any(topology.nodes[far.rsplit(":", 1)[0]].kind is NodeKind.SWITCH for _, far in cables)
+def _joins_switch(topology: Topology, cable: Cable) -> bool:
+    return any(topology.nodes[end[0]].kind is NodeKind.SWITCH for end in (cable.a, cable.b))
 
 
 # --- SVG ---------------------------------------------------------------------------------------------------
@@ -104,19 +108,19 @@ def picture(topology: Topology) -> NodePlaces:
     return _layered(found) if found is not None else _circular(topology)
 
 
-def drawing(
-    topology: Topology, *, is_down: Mark | None = None, waits: Sequence[tuple[str, str]] = ()
-) -> Canvas:
+def drawing(topology: Topology, *, marks: Marks = _UNMARKED, waits: Sequence[tuple[str, str]] = ()) -> Canvas:
     """Return the drawing of a topology.
 
-    Args:  is_down: says by a cable's name whether it is down, which draws it dashed and red. waits: directions of
-           cables that are stuck, each with one that it waits for; they are drawn red and thick.
+    Args:  marks: what is wrong; a cable that is down is dashed and red. waits: directions of cables that are stuck,
+           each with one that it waits for; they are drawn red and thick.
     """
     places = picture(topology)
     drawn = Canvas(places.width, places.height, "sans-serif")
-    _draw_cables(drawn, topology, places, is_down, waits)
+    _draw_cables(drawn, topology, places, marks, waits)
     for node in topology.nodes.values():
-        drawn.node(places.at[node.name], (_BOX_WIDTH, _BOX_HEIGHT), node.name, _COLOURS[node.kind])
+        colour = FAULTY if marks.node_faults(node) else _COLOURS[node.kind]
+        size = _BOX_WIDTH, _BOX_HEIGHT
+        drawn.node(places.at[node.name], size, node.name, colour, text=marks.name(node))
     return drawn
 
 
@@ -167,7 +171,7 @@ def _draw_cables(
     drawn: Canvas,
     topology: Topology,
     places: NodePlaces,
-    is_down: Mark | None,
+    marks: Marks,
     waits: Sequence[tuple[str, str]],
 ) -> None:
     waiting: dict[str, list[str]] = {}
@@ -179,36 +183,27 @@ def _draw_cables(
         pair = frozenset((cable.a[0], cable.b[0]))
         shift = 4 * beside.get(pair, 0)  # parallel cables lie beside each other
         beside[pair] = beside.get(pair, 0) + 1
-        down = is_down is not None and is_down(cable.name)
         turned = "--".join(reversed(cable.name.split("--")))
         stuck = [*waiting.get(cable.name, ()), *waiting.get(turned, ())]
         a, b = (ax + shift, ay), (bx + shift, by)
+        wrong, colour = marks.text(cable), marks.colour(cable, "#888")
         drawn.line(
             a,
             b,
-            RED if down or stuck else "#888",
-            stroke_dasharray="5 4" if down and not stuck else None,
+            DOWN if stuck else colour,
+            stroke_dasharray="5 4" if colour == DOWN and not stuck else None,
             stroke_width=3 if stuck else None,
-            title="; ".join([f"{cable.name} {cable.rate_text}{' down' if down else ''}", *stuck]),
+            title="; ".join([f"{cable.name} {cable.rate_text} {wrong}".rstrip(), *stuck]),
             data_link=xml_text(cable.name),
         )
+        labels: list[tuple[float, object, str]] = [(0.5, wrong, colour)] if wrong else []
         if len(topology.cables) <= _LABELLED_CABLES:
-            labels = (
-                (0.5, "down" if down else cable.rate_text),
-                (_PORT_AT, cable.a[1]),
-                (1 - _PORT_AT, cable.b[1]),
-            )
-            for part, text in labels:
-                at = a[0] + (b[0] - a[0]) * part + 3, a[1] + (b[1] - a[1]) * part + 3
-                is_down_text = text == "down"
-                drawn.text(
-                    at,
-                    str(text),
-                    RED if is_down_text else DIM,
-                    font_size=9,
-                    lifted=True,
-                    data_link=xml_text(cable.name) if is_down_text else None,
-                )
+            labels = labels or [(0.5, cable.rate_text, DIM)]
+            labels += [(_PORT_AT, cable.a[1], DIM), (1 - _PORT_AT, cable.b[1], DIM)]
+        for part, text, ink in labels:
+            at = a[0] + (b[0] - a[0]) * part + 3, a[1] + (b[1] - a[1]) * part + 3
+            link = xml_text(cable.name) if ink == DOWN else None
+            drawn.text(at, str(text), ink, font_size=9, lifted=True, data_link=link)
 
 
 def _link_of(lane: str) -> str:
@@ -217,25 +212,30 @@ def _link_of(lane: str) -> str:
     return f"{near}--{far}"
 
 
-def as_dot(topology: Topology, *, is_down: Mark) -> str:
+def as_dot(topology: Topology, *, marks: Marks) -> str:
     """Return an undirected graph for Graphviz: switches are boxes, HFIs are ellipses.
 
-    Args:    is_down: whether the cable of that name is to be drawn as down: dashed and red.
+    Args:    marks: what is wrong; a cable that is down is dashed and red.
     """
-    return "\n".join(_dot_lines(topology, is_down)) + "\n"
+    return "\n".join(_dot_lines(topology, marks)) + "\n"
 
 
-def _dot_lines(topology: Topology, is_down: Mark) -> Iterator[str]:
+def _dot_lines(topology: Topology, marks: Marks) -> Iterator[str]:
     yield f"graph {_quoted(topology.name)} {{"
     for node in topology.nodes.values():
         shape = "box" if node.kind is NodeKind.SWITCH else "ellipse"
-        yield f"  {_quoted(node.name)} [shape={shape}];"
+        label = f", label={_quoted(marks.name(node))}" if marks.node_faults(node) else ""
+        yield f"  {_quoted(node.name)} [shape={shape}{label}];"
     for cable in topology.cables:
         (a, a_port), (b, b_port) = cable.a, cable.b
-        style = ", style=dashed, color=red" if is_down(cable.name) else ""
-        label = f'taillabel="{a_port}", headlabel="{b_port}", label="{cable.rate_text}"'
+        style = ", style=dashed, color=red" if marks.state(cable) != "up" else ""
+        label = f'taillabel="{a_port}", headlabel="{b_port}", label="{_label(cable, marks)}"'
         yield f"  {_quoted(a)} -- {_quoted(b)} [{label}{style}];"
     yield "}"
+
+
+def _label(cable: Cable, marks: Marks) -> str:
+    return f"{cable.rate_text}  {marks.text(cable)}".rstrip()
 
 
 def _quoted(text: str) -> str:
@@ -243,19 +243,19 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def as_mermaid(topology: Topology, *, is_down: Mark) -> str:
+def as_mermaid(topology: Topology, *, marks: Marks) -> str:
     """Return a flowchart for Mermaid: switches are boxes, HFIs are round; a cable that is down is dotted."""
-    return "\n".join(_mermaid_lines(topology, is_down)) + "\n"
+    return "\n".join(_mermaid_lines(topology, marks)) + "\n"
 
 
-def _mermaid_lines(topology: Topology, is_down: Mark) -> Iterator[str]:
+def _mermaid_lines(topology: Topology, marks: Marks) -> Iterator[str]:
     yield "graph TD"
     ids = {name: f"n{number}" for number, name in enumerate(topology.nodes)}
     for node in topology.nodes.values():
-        text = re.sub(r'["#;\\]', lambda char: f"#{ord(char[0])};", node.name)
+        text = re.sub(r'["#;\\]', lambda char: f"#{ord(char[0])};", marks.name(node))
         left, right = ("[", "]") if node.kind is NodeKind.SWITCH else ("([", "])")
         yield f'  {ids[node.name]}{left}"{text}"{right}'
     for cable in topology.cables:
-        line = "-.-" if is_down(cable.name) else "---"
-        label = f"{cable.a[1]}:{cable.b[1]} {cable.rate_text}"
+        line = "---" if marks.state(cable) == "up" else "-.-"
+        label = f"{cable.a[1]}:{cable.b[1]} {_label(cable, marks)}"
         yield f'  {ids[cable.a[0]]} {line}|"{label}"| {ids[cable.b[0]]}'

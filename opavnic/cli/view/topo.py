@@ -6,13 +6,14 @@ import os
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from hfi_sim.base.clock import to_seconds
 from hfi_sim.base.errors import HfiSimError, InputError, TopologyError
 from hfi_sim.fabric.topology import SHAPES, Topology, generate
+from hfi_sim.fabric.topology.marks import DOWN_SIGN, Marks
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from opavnic.cli.base.common import ENV_LAB, AsJson, LabOption, lab_client
 from opavnic.cli.base.output import (
@@ -23,11 +24,16 @@ from opavnic.cli.base.output import (
     fail,
     print_json,
     print_line,
+    print_rich,
     print_table,
     print_text,
     write_file,
+    wrong,
 )
 from opavnic.world.em_node import EM_NODE
+
+if TYPE_CHECKING:
+    from opavnic.state.fabric import FaultStatus
 
 _MAX_DIGITS: Final = 9
 
@@ -44,7 +50,9 @@ class _Shown:
     """A fabric to show."""
 
     topology: Topology
+    marks: Marks = field(default_factory=Marks)
     down: list[str] = field(default_factory=list)
+    faults: list[FaultStatus] = field(default_factory=list)
     engine: str = ""
     cycle: list[str] = field(default_factory=list)
     """Channels that could wait for each other in a circle."""
@@ -55,10 +63,6 @@ class _Shown:
     """Nodes with an HFI that are not hosts."""
     target: str = ""
     """The port at which every path must end."""
-
-    def is_down(self, cable: str) -> bool:
-        """Return whether a cable is down, with its ends in either order: ibnetdiscover files do not preserve it."""
-        return set(cable.split("--")) in [set(name.split("--")) for name in self.down]
 
     @property
     def arrives(self) -> bool:
@@ -124,7 +128,7 @@ def topo(
     from hfi_sim.fabric.topology.ibnet import dumps
 
     if svg is not None:
-        drawn = drawing(shown.topology, is_down=shown.is_down, waits=shown.deadlock)
+        drawn = drawing(shown.topology, marks=shown.marks, waits=shown.deadlock)
         write_file(svg, drawn.document(shown.topology.name))
     if export is not None:
         write_file(export, dumps(shown.topology))
@@ -134,22 +138,28 @@ def topo(
         from hfi_sim.fabric.topology.draw import as_dot, as_mermaid
 
         write = as_dot if language is Language.DOT else as_mermaid
-        print_text(write(shown.topology, is_down=shown.is_down))
+        print_text(write(shown.topology, marks=shown.marks))
     elif as_json:
         print_json(_as_data(shown))
     elif current_form() is Form.CSV:
         data = _as_data(shown)
         print_table(
-            ("cable", "rate_bps", "latency_s", "rate_bps_back", "latency_s_back", "up"),
-            [list(cable.values()) for cable in data["cables"]],
+            ("cable", "rate_bps", "latency_s", "rate_bps_back", "latency_s_back", "up", "state", "faults"),
+            [
+                [*(cable | {"faults": " ".join(map(str, cable["faults"]))}).values()]
+                for cable in data["cables"]
+            ],
         )
     elif routes is not None:
         for path in shown.paths:
             print_line(" -> ".join(path))
     else:
-        print_text(as_text(shown.topology, is_down=shown.is_down, apart=shown.apart))
+        lines = as_text(shown.topology, marks=shown.marks, apart=shown.apart).splitlines()
+        print_rich(*(wrong(line, DOWN_SIGN in line) for line in lines))
         for name in shown.down:
             print_line(f"down: {name}")
+        for fault in shown.faults:
+            print_line(f"fault {fault.number}: {fault.fault}, {fault.state}")
         verdict = f"could deadlock: {' -> '.join(shown.cycle)}" if shown.cycle else "free of deadlock"
         print_line(f"routing {shown.engine}: {verdict}")
         for lane, other in shown.deadlock:
@@ -173,13 +183,23 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     from urllib.parse import urlencode
 
     from hfi_sim.fabric.topology.ibnet import loads
-    from opavnic.state.fabric import RoutesState, TopologyState
+    from opavnic.state.fabric import FaultsSet, RoutesState, TopologyState
 
     client = lab_client(lab)
     fabric = client.read(TopologyState, "/topology")
     topology = loads(fabric.ibnetdiscover)
     topology.name = fabric.lab
-    shown = _Shown(topology, fabric.down, fabric.engine, fabric.cycle, fabric.deadlock, apart=(EM_NODE,))
+    faults = client.read(FaultsSet, "/faults").faults
+    shown = _Shown(
+        topology,
+        Marks(fabric.down, {fault.number: fault.on for fault in faults}),
+        fabric.down,
+        faults,
+        fabric.engine,
+        fabric.cycle,
+        fabric.deadlock,
+        apart=(EM_NODE,),
+    )
     if routes is not None:
         query = urlencode({"from": routes[0], "to": routes[1]})
         found = client.read(RoutesState, f"/routes?{query}")
@@ -198,7 +218,7 @@ def _planned(source: str, numbers: list[str], routes: tuple[str, str] | None, en
     fabric = topology.build(Fabric())
     manager = SubnetManager(fabric, routing=routing)
     manager.sweep()
-    shown = _Shown(topology, [], engine, manager.cycle())
+    shown = _Shown(topology, engine=engine, cycle=manager.cycle())
     if routes is not None:
         for name in routes:
             if name not in fabric.hfis:
@@ -248,7 +268,12 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
     return {
         "name": topology.name,
         "nodes": [
-            {"name": node.name, "kind": node.kind.value, "ports": node.ports}
+            {
+                "name": node.name,
+                "kind": node.kind.value,
+                "ports": node.ports,
+                "faults": shown.marks.node_faults(node),
+            }
             for node in topology.nodes.values()
         ],
         "cables": [
@@ -258,10 +283,13 @@ def _as_data(shown: _Shown) -> dict[str, Any]:
                 "latency_s": to_seconds(cable.link.up.latency_ns),
                 "rate_bps_back": cable.link.down.rate_bps,
                 "latency_s_back": to_seconds(cable.link.down.latency_ns),
-                "up": not shown.is_down(cable.name),
+                "up": shown.marks.state(cable) != "down",
+                "state": shown.marks.state(cable),
+                "faults": shown.marks.cable_faults(cable),
             }
             for cable in topology.cables
         ],
+        "faults": [fault.as_json() for fault in shown.faults],
         "engine": shown.engine,
         "cycle": shown.cycle,
         "deadlock": shown.deadlock,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from hfi_sim.base.quantities import rounded_rate
 from hfi_sim.base.text import counted
+from hfi_sim.fabric.topology.marks import DOWN, DOWN_SIGN, FAULT_SIGN, FAULTY, fault_text
 from opavnic.state.advice import advice
 from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.charts import TOOLTIP, plain
@@ -23,9 +24,9 @@ from opavnic.web.scene.labels import Label, placed
 from opavnic.web.scene.layout import Layout, Plan, Room, Size, text_width
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
-DOWN, FAULTY, PATH = "#c0392b", "#9450b4", "#00a38d"
-"""Colours of what is down or wrong, of what has a fault set, and of the glow of a path."""
-DOWN_SIGN, FAULT_SIGN, DROP_SIGN, FULL_SIGN = "✕", "⚠", "▼", "▮"
+PATH: Final = "#00a38d"
+"""The colour of the glow of a path."""
+DROP_SIGN, FULL_SIGN = "▼", "▮"
 SIGNS: Final = (
     (DOWN_SIGN, "down, or wrong"),
     (FAULT_SIGN, "fault set"),
@@ -333,8 +334,8 @@ def _labels(
 def _signs(link: LinkView) -> list[str]:
     """Return the signs of what is wrong about a cable."""
     return [
-        *([f"{DOWN_SIGN} down"] if not link.up else [f"{DOWN_SIGN} {link.down} down"] if link.down else []),
-        *([f"{FAULT_SIGN} {', '.join(map(str, link.faults))}"] if link.faults else []),
+        *([f"{DOWN_SIGN} {link.state}"] if link.is_wrong else []),
+        *([fault_text(link.faults)] if link.faults else []),
         *([f"{DROP_SIGN} drops"] if link.drops else []),
     ]
 

@@ -64,13 +64,12 @@ def _group(home: str, hosts: Sequence[NodeView]) -> NodeView:
 
 def _together(home: str, group: str, links: Sequence[LinkView]) -> LinkView:
     """Return the cables between a switch and its hosts as one, forth being from the hosts."""
-    up = sum(link.up for link in links)
+    wrong = sum(link.is_wrong for link in links)
     return LinkView(
-        name=f"{counted(len(links), 'link')} of {home}"
-        + (f", {len(links) - up} down" if up < len(links) else ""),
+        name=f"{counted(len(links), 'link')} of {home}" + (f", {wrong} down" if wrong else ""),
         a=group,
         b=home,
-        up=up > 0,
+        up=any(link.up for link in links),
         rate_bps_forth=sum(link.rate_bps_back if link.a == home else link.rate_bps_forth for link in links),
         rate_bps_back=sum(link.rate_bps_forth if link.a == home else link.rate_bps_back for link in links),
         bits_forth=sum(link.bits_back if link.a == home else link.bits_forth for link in links),
@@ -79,7 +78,7 @@ def _together(home: str, group: str, links: Sequence[LinkView]) -> LinkView:
         drops=sum(link.drops for link in links),
         faults=_all(link.faults for link in links),
         cables=len(links),
-        down=len(links) - up,
+        down=wrong,
     )
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted, visible
 from hfi_sim.fabric.topology.draw import Position
-from hfi_sim.fabric.topology.model import NodeKind, Topology
+from hfi_sim.fabric.topology.marks import Marks
+from hfi_sim.fabric.topology.model import Cable, NodeKind, Topology
 from opavnic.base.state import counters_of
 from opavnic.observe.rates import Paces, Rates
 from opavnic.state.fabric import FaultsSet, FaultStatus, TopologyState
@@ -64,16 +65,20 @@ class LinkView:
     """How many cables are drawn as this one."""
     down: int = 0
     """Of several cables that are drawn as one: how many are down."""
+    cut: str = ""
+    """Where nothing passes in a direction of it: `down to sw0`."""
 
     @property
     def is_wrong(self) -> bool:
-        """Whether it is down, or a cable of it."""
-        return not self.up or self.down > 0
+        """Whether it is down, or a direction or a cable of it."""
+        return not self.up or self.down > 0 or bool(self.cut)
 
     @property
     def state(self) -> str:
         """Its state for display."""
-        return f"{self.down} down" if self.up and self.down else "up" if self.up else "down"
+        if not self.up:
+            return "down"
+        return f"{self.down} down" if self.down else self.cut or "up"
 
     @property
     def rate_text(self) -> str:
@@ -140,14 +145,14 @@ def scene(topology: Topology, fabric: TopologyState, faults: FaultsSet, found: R
     state = found.lab
     hosts = {host.name: host for host in state.hosts}
     paces = {_ends(link.name): (link, pace) for link, pace in found.links}
-    down = {_ends(name) for name in fabric.down if "->" not in name}
+    marks = Marks(fabric.down, {fault.number: fault.on for fault in faults.faults})
     lids = {port.rsplit(":", 1)[0]: lid for port, lid in reversed(fabric.lids.items())}
     return Scene(
         state=state,
         summary=summary(state),
         mads=found.mads,
-        nodes=tuple(_node_view(topology, name, lids, hosts, faults.faults) for name in topology.nodes),
-        links=tuple(_link_view(cable, paces, down, faults.faults) for cable in topology.cables),
+        nodes=tuple(_node_view(topology, name, lids, hosts, marks) for name in topology.nodes),
+        links=tuple(_link_view(cable, paces, marks) for cable in topology.cables),
         vnics=found.vnics,
         faults=faults.faults,
         positions=fabric.positions,
@@ -192,10 +197,10 @@ def _node_view(
     name: str,
     lids: Mapping[str, int],
     hosts: Mapping[str, HostStatus],
-    faults: Iterable[FaultStatus],
+    marks: Marks,
 ) -> NodeView:
     node = topology.nodes[name]
-    hit = tuple(fault.number for fault in faults if fault.on in (name, node.host))
+    hit = marks.node_faults(node)
     if node.kind is NodeKind.SWITCH:
         return NodeView(name, "switch", name, None, frozenset(), (), "", hit)
     host = hosts.get(node.host or name)
@@ -213,27 +218,26 @@ def _node_view(
 
 
 def _link_view(
-    cable: Any,
+    cable: Cable,
     paces: Mapping[frozenset[str], tuple[LinkStatus, Paces]],
-    down: set[frozenset[str]],
-    faults: Iterable[FaultStatus],
+    marks: Marks,
 ) -> LinkView:
-    ends = _ends(cable.name)
-    link, pace = paces.get(ends, (None, NO_PACES))
+    state = marks.state(cable)
+    link, pace = paces.get(_ends(cable.name), (None, NO_PACES))
     first = f"{cable.a[0]}:{cable.a[1]}"
     forth = link is not None and link.name.startswith(f"{first}->")
     bits = pace["bytes_forth"], pace["bytes_back"]
-    names = {frozenset(ends), frozenset(end.rsplit(":", 1)[0] for end in ends)}
     return LinkView(
         name=cable.name,
         a=cable.a[0],
         b=cable.b[0],
-        up=ends not in down,
+        up=state != "down",
         rate_bps_forth=cable.link.up.rate_bps,
         rate_bps_back=cable.link.down.rate_bps,
         bits_forth=bits[0] if forth else bits[1],
         bits_back=bits[1] if forth else bits[0],
         packets=pace["packets_forth"] + pace["packets_back"],
         drops=pace["drops"],
-        faults=tuple(fault.number for fault in faults if _ends(fault.on) in names),
+        faults=marks.cable_faults(cable),
+        cut="" if state in ("up", "down") else state,
     )

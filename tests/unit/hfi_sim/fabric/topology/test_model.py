@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.topology import Topology, fat_tree, torus
+from hfi_sim.fabric.topology import Topology, fat_tree, generate, torus
 from hfi_sim.fabric.topology.draw import as_text, drawing, layers
 from hfi_sim.fabric.topology.explicit import from_data
+from hfi_sim.fabric.topology.marks import Marks
 from hfi_sim.fabric.topology.model import NodeKind
 from hfi_sim.subnet_manager import SubnetManager
 
@@ -98,11 +100,11 @@ def test_drawing_has_every_node_inside_and_every_cable(topology: Topology) -> No
     import xml.etree.ElementTree as ET
 
     down = topology.cables[0].name
-    root = ET.fromstring(drawing(topology, is_down=lambda name: name == down).document("x"))  # noqa: S314 - our own document
+    root = ET.fromstring(drawing(topology, marks=Marks([down])).document("x"))  # noqa: S314 - our own document
     ns = "{http://www.w3.org/2000/svg}"
     texts = [text.text for text in root.iter(f"{ns}text")]
     assert set(topology.nodes) <= set(texts)
-    assert texts.count("down") == 1
+    assert texts.count("✕ down") == 1
     ports = sorted(str(end[1]) for cable in topology.cables for end in (cable.a, cable.b))
     assert sorted(text for text in texts if text is not None and text.isdecimal()) == ports
     lines = list(root.iter(f"{ns}line"))
@@ -112,6 +114,18 @@ def test_drawing_has_every_node_inside_and_every_cable(topology: Topology) -> No
     for text in root.iter(f"{ns}text"):
         assert 0 < float(text.attrib["x"]) < width
         assert 0 < float(text.attrib["y"]) < height
+
+
+@pytest.mark.parametrize("leaves", [2, 20], ids=["few cables", "many cables"])
+def test_drawing_says_at_each_cable_and_node_what_is_wrong_with_it(leaves: int) -> None:
+    topology = generate("clos", leaves=leaves, spines=2, hosts_per_leaf=2)
+    down = ["spine0:1--leaf0:3", "leaf1:4->spine1:2"]  # ends in either order
+    places = {1: "leaf0--spine0", 2: "h1->leaf0", 4: "h2:1", 5: "spine1", 6: "leaf0,leaf1", 7: "*"}
+    svg = drawing(topology, marks=Marks(down, places)).document("x")
+    said = re.findall(r">([✕⚠][^<]*)<", svg)
+    assert sorted(said) == sorted(
+        ["✕ down  ⚠ 1", "✕ down to spine1", "⚠ 2", "⚠ 4", "⚠ spine1", "⚠ leaf0", "⚠ leaf1"]
+    )
 
 
 def test_as_text_names_each_cable_at_its_switch() -> None:

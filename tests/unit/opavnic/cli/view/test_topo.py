@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +16,9 @@ from hfi_sim.fabric.table_paths import paths
 from hfi_sim.fabric.topology import Topology, generate
 from hfi_sim.fabric.topology.ibnet import dumps
 from hfi_sim.subnet_manager import SubnetManager
+from opavnic.cli.base.output import Form, printing
 from opavnic.cli.view.topo import topo
-from opavnic.state.fabric import RoutesState, TopologyState
+from opavnic.state.fabric import FaultsSet, FaultStatus, RoutesState, TopologyState
 
 app = typer.Typer()
 app.command()(topo)
@@ -72,7 +74,13 @@ def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
         def __init__(self, *_: object) -> None:
             pass
 
-        def read(self, _: object, path: str) -> TopologyState | RoutesState:
+        def read(self, _: object, path: str) -> TopologyState | RoutesState | FaultsSet:
+            if path == "/faults":
+                text = "loss on h1->leaf0"
+                fault = FaultStatus(
+                    number=3, fault=text, kind="loss", on="h1->leaf0", state="active", seen=0, hits=0
+                )
+                return FaultsSet(seed=1, faults=[fault])
             if path == "/topology":
                 down = [link.name for link in fabric.links if not link.up]
                 text = dumps(Topology.of_fabric(fabric))
@@ -94,12 +102,28 @@ def broken_lab(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_cable_that_is_down_is_marked_at_both_ends(broken_lab: str) -> None:
     code, out, _ = run()
     assert code == 0
-    marked = [line for line in out.splitlines() if line.endswith("(down)")]
-    assert marked == ["    2  leaf1:3  100G  (down)", "    3  spine0:2  100G  (down)"]
+    assert out.startswith("x: 4 hosts, 3 switches, 6 cables; ✕ 1 cable down, ⚠ 1 fault set\n")
+    marked = [line for line in out.splitlines() if line.endswith("✕ down")]
+    assert marked == ["    2  leaf1:3  100G  ✕ down", "    3  spine0:2  100G  ✕ down"]
     assert f"down: {broken_lab}" in out
     data = json.loads(run("--json")[1])
     (name,) = (cable["name"] for cable in data["cables"] if not cable["up"])
     assert sorted(name.split("--")) == sorted(broken_lab.split("--"))
+
+
+def test_link_with_a_fault_is_marked_and_the_fault_is_said(broken_lab: str, tmp_path: Path) -> None:
+    drawn = tmp_path / "lab.svg"
+    out = run("--svg", str(drawn))[1]
+    assert "    1  h1:1  100G  ⚠ 3\n" in out
+    assert "\nfault 3: loss on h1->leaf0, active\n" in out
+    data = json.loads(run("--json")[1])
+    assert [cable["name"] for cable in data["cables"] if cable["faults"] == [3]] == ["h1:1--leaf0:1"]
+    assert [fault["fault"] for fault in data["faults"]] == ["loss on h1->leaf0"]
+    with printing(Form.CSV):
+        assert re.search(r"^h1:1--leaf0:1,.*,True,up,3$", run()[1], re.M)
+    for said in (drawn.read_text(), run("--format", "dot")[1], run("--format", "mermaid")[1]):
+        assert "✕ down" in said
+        assert "⚠ 3" in said
 
 
 def test_route_over_a_link_that_is_down_fails(broken_lab: str) -> None:

@@ -116,6 +116,16 @@ async def test_cut_link_and_its_fault_show_where_they_are(directory: LabDir) -> 
         await lab.stop()
 
 
+async def test_link_that_is_cut_in_one_direction_says_in_which(directory: LabDir) -> None:
+    async with answering(directory, LAB):
+        watch = Watch(directory.control_socket)
+        for fault in ("link-down on h2->leaf1", "loss on h1:1 10%"):
+            assert await watch.change("/faults", {"fault": fault}) == ""
+        seen = await watch.look(fresh=True)
+    assert sorted(said(chart(seen))) == ["⚠ 2", "✕ down to leaf1  ⚠ 1"]
+    assert link_of(seen, "h2") in described(seen).partition("down: ")[2]
+
+
 async def test_wrong_fault_is_said_and_a_lab_that_ended_too(directory: LabDir) -> None:
     watch = Watch(directory.control_socket)
     async with answering(directory, LAB):
