@@ -9,15 +9,17 @@ Source: https://prometheus.io/docs/practices/naming/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from hfi_sim.base.clock import NS_PER_S
 from opavnic.base.state import StateModel, counters_of
 from opavnic.state.em import AddressMoves
-from opavnic.state.fabric import FaultsSet, FaultStatus
+from opavnic.state.fabric import FaultsSet, FaultStatus, LanesState
 from opavnic.state.lab import EngineStatus, LabState, LinkStatus, VnicStatus
 
 
@@ -99,6 +101,20 @@ HELD: Final = Family(
     ("vesw",),
 )
 LINK_UP: Final = Family("opavnic_link_up", "Whether a link is up.", ("link",))
+_LANE: Final = ("link", "direction", "vl")
+WAIT: Final = Family(
+    "opavnic_link_wait_seconds",
+    "How long a virtual lane had packets to send and sent none, for lack of credits or because other lanes sent;"
+    " 0 without credits.",
+    _LANE,
+    True,
+)
+FECN: Final = Family(
+    "opavnic_link_fecn_packets", "Packets with FECN that left a virtual lane at its far end.", _LANE, True
+)
+BECN: Final = Family(
+    "opavnic_link_becn_packets", "Packets with BECN that left a virtual lane at its far end.", _LANE, True
+)
 DROPS: Final = Family(
     "opavnic_dropped_packets",
     "Packets that ended at an element, by reason; each drop is counted in one place.",
@@ -123,7 +139,7 @@ FAMILIES: Final = tuple(
         [
             ANSWERS, INFO, UPTIME, *_families(_OF_LAB), *_families(_OF_ENGINE), UNACCOUNTED, HOSTS,
             VNIC_UP, *_families(_OF_VNICS), *_families(_OF_VESWS), HELD,
-            LINK_UP, *_families(_OF_LINKS), DROPS, APP_DROPS, APP_REFUSALS,
+            LINK_UP, *_families(_OF_LINKS), WAIT, FECN, BECN, DROPS, APP_DROPS, APP_REFUSALS,
             FAULTS, *_families(_OF_FAULTS),
         ]
     )
@@ -138,6 +154,21 @@ class Scraped:
     lab: str
     state: LabState | None
     faults: FaultsSet | None = None
+    lanes: Sequence[LanesState] = ()
+    """A direction may be in several."""
+
+
+def lane_places(links: Sequence[LinkStatus], at_once: int) -> list[str]:
+    """Return the places whose virtual lanes are those of all links.
+
+    Args:  at_once: directions of links that one reply may hold.
+    """
+    if 2 * len(links) <= at_once:
+        return ["*"] if links else []
+    ends = [[end.rpartition(":")[0] for end in link.name.split("->")] for link in links]
+    cables = Counter(node for pair in ends for node in pair)
+    places = (max(pair, key=lambda node: cables[node] if 2 * cables[node] <= at_once else 0) for pair in ends)
+    return list(dict.fromkeys(places))
 
 
 def metrics(labs: Iterable[Scraped]) -> list[Metric]:
@@ -145,7 +176,7 @@ def metrics(labs: Iterable[Scraped]) -> list[Metric]:
     made = {family: _empty(family) for family in FAMILIES}
     for scraped in labs:
         made[ANSWERS].add_metric([scraped.lab], int(scraped.state is not None))
-        for family, labels, value in () if scraped.state is None else _samples(scraped.state, scraped.faults):
+        for family, labels, value in _samples(scraped):
             made[family].add_metric([scraped.lab, *labels], value)
     return list(made.values())
 
@@ -158,8 +189,11 @@ def _empty(family: Family) -> Any:
 Sample = tuple[Family, tuple[str, ...], float]
 
 
-def _samples(state: LabState, faults: FaultsSet | None) -> Iterator[Sample]:
+def _samples(scraped: Scraped) -> Iterator[Sample]:
     """Yield the samples of one lab: family, its labels beside `lab`, value."""
+    state, faults = scraped.state, scraped.faults
+    if state is None:
+        return
     yield INFO, (state.engine.name, state.netdev, state.em, state.subnet_manager), 1
     yield UPTIME, (), state.uptime_s
     yield from _counts(_OF_LAB, state)
@@ -177,6 +211,15 @@ def _samples(state: LabState, faults: FaultsSet | None) -> Iterator[Sample]:
     for link in state.links:
         yield LINK_UP, (link.name,), int(link.is_up)
         yield from _counts(_OF_LINKS, link, link.name)
+    ways = {way.name: way for lanes in scraped.lanes for way in lanes.directions}
+    for link in state.links:
+        back = "->".join(reversed(link.name.split("->")))
+        for direction, name in zip(_DIRECTIONS, (link.name, back), strict=True):
+            for lane in ways[name].vls if name in ways else ():
+                labels = link.name, direction, str(lane.vl)
+                yield WAIT, labels, lane.wait_ns / NS_PER_S
+                yield FECN, labels, lane.fecn
+                yield BECN, labels, lane.becn
     for element, reasons in state.drops.items():
         for reason, count in reasons.items():
             yield DROPS, (element, reason), count

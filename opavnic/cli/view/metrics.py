@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 
@@ -137,16 +138,20 @@ def _scrape(lab: str | None) -> Iterator[Scraped]:
 def _scrape_one(directory: LabDir) -> Iterator[Scraped]:
     from opavnic.lab.file.errors import LabError
     from opavnic.lab.ownership.client import LabClient
-    from opavnic.observe.metrics import Scraped
-    from opavnic.state.fabric import FaultsSet
+    from opavnic.observe.metrics import Scraped, lane_places
+    from opavnic.state.fabric import FaultsSet, LanesState
     from opavnic.state.lab import LabState
+    from opavnic.world.fabric_views import MAX_WAYS
 
     journal = directory.load()
     if journal is None or not journal.alive:
         return
     client = LabClient(directory.control_socket, limit_s=ANSWER_S)
     try:
-        yield Scraped(directory.name, client.read(LabState, "/status"), client.read(FaultsSet, "/faults"))
+        state = client.read(LabState, "/status")
+        places = map(quote, lane_places(state.links, MAX_WAYS))
+        lanes = [client.read(LanesState, f"/lanes?on={place}") for place in places]
+        yield Scraped(directory.name, state, client.read(FaultsSet, "/faults"), lanes)
     except LabError:
         yield Scraped(directory.name, None)
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from aiohttp import web
-from lab_states import host_state, lab_state, vnic_state
+from lab_states import host_state, lab_state, link_state, vnic_state
 from prometheus_client.parser import text_string_to_metric_families
 
 from ejfat.base.drops import LbDrop
@@ -27,7 +27,7 @@ from lab_in_memory import answering
 from opavnic.cli.main import main
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.lab.run.lab import Lab
-from opavnic.observe.metrics import FAMILIES
+from opavnic.observe.metrics import FAMILIES, lane_places
 from opavnic.world.parts.control import ControlServer
 
 LAB = """
@@ -104,6 +104,47 @@ async def test_fault_shows_in_drops_and_hits_and_a_cut_link_is_down(
         assert found[key("opavnic_dropped_packets_total", element="h1:1->sw0:2", reason="link_fault")] > 0
         assert [value for (name, _), value in found.items() if name == "opavnic_link_up"].count(0) == 1
         assert found[key("opavnic_faults")] == 1
+
+
+CONGESTED = """
+name: x
+fabric:
+  topology: {kind: single-switch}
+  link: {rate: 1M, latency: 0, queue: 64K, credits: {buffer: 16K, fecn: 4K}}
+hosts: {h1: {}, h2: {}, h3: {}}
+vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: all}]
+"""
+
+
+async def test_congested_link_has_marks_and_the_one_before_it_waits(
+    directory: LabDir, scrape: Callable[..., Any]
+) -> None:
+    async with answering(directory, CONGESTED) as lab:
+        to = lab.interface("h3", "blue").netdev.host_address
+        for _ in range(80):
+            for host in ("h1", "h2"):
+                netdev = lab.interface(host, "blue").netdev
+                assert isinstance(netdev, MemoryNetdev)
+                netdev.transmit(to + bytes(6) + b"\x88\xb5" + bytes(1400))
+        links = {
+            host: lab.world.fabric.hfis[host].ports[1].link.directions[0].name for host in ("h1", "h2", "h3")
+        }
+        wait, fecn = "opavnic_link_wait_seconds_total", "opavnic_link_fecn_packets_total"
+        sends = key(wait, link=links["h1"], direction="forth", vl="0")
+        full = {"link": links["h3"], "direction": "back", "vl": "0"}
+        while not (found := (await scrape())[2])[sends]:
+            pass
+        assert found[sends] < 10
+        assert found[key(fecn, **full)] > 0
+        assert found[key(fecn, link=links["h1"], direction="forth", vl="0")] == 0
+
+
+def test_lanes_of_a_large_fabric_are_asked_by_switch() -> None:
+    hosts = [link_state(f"h{number}:1->leaf{number % 2}:{number}") for number in range(1, 9)]
+    between = [link_state(f"leaf{number}:10->spine:{number + 1}") for number in (0, 1)]
+    assert lane_places([], 512) == []
+    assert lane_places([*hosts, *between], 20) == ["*"]
+    assert lane_places([*hosts, *between], 19) == ["leaf1", "leaf0"]
 
 
 async def test_addresses_that_move_and_are_held_are_metrics_and_in_the_status(
@@ -267,5 +308,5 @@ def test_names_follow_the_conventions() -> None:
         assert re.fullmatch(r"opavnic_[a-z_]+", family.name)
         assert not family.name.endswith("_total")
         assert family.help.endswith(".")
-        counted = ("_packets", "_bytes", "_mads", "_missed", "_moves", "_holds")
+        counted = ("_packets", "_bytes", "_mads", "_missed", "_moves", "_holds", "_seconds")
         assert not family.counter or family.name.endswith(counted)
