@@ -116,8 +116,14 @@ def _over_time(
 # --- the way of a packet -----------------------------------------------------------------------------------
 
 
+_NODE: Final = (96.0, 28.0)
+
+
 def way_drawing(journey: Journey) -> Canvas:
-    """Return the hops of a packet: nodes from left to right, copies of a multicast packet below each other."""
+    """Return the hops of a packet: nodes from left to right, copies of a multicast packet below each other.
+
+    Where a link begins stands when the packet entered it, since it entered the first one.
+    """
     level = {journey.source: 0}
     for hop in journey.hops:
         level.setdefault(hop.far, level.get(hop.near, 0) + 1)
@@ -136,11 +142,13 @@ def way_drawing(journey: Journey) -> Canvas:
         near, far = at.get(hop.near, at[journey.source]), at[hop.far]
         lost = hop.drop is not None
         drawn.line(near, far, RED if lost else "#8a97a5", stroke_width=2)
-        said = f"+{(hop.time_s - journey.time_s) * 1e6:.2f} us" + (f" ✕ {hop.drop}" if lost else "")
-        middle = (near[0] + far[0]) / 2, (near[1] + far[1]) / 2 + (24 if lost else -6)
-        drawn.text(middle, said, RED if lost else DIM, title=hop.direction, text_anchor="middle")
+        said = f"at {(hop.time_s - journey.time_s) * 1e6:.2f} us" + (f" ✕ {hop.drop}" if lost else "")
+        begin = _NODE[0] / 2 + 4
+        slope = (far[1] - near[1]) / (far[0] - near[0]) if far[0] > near[0] else 0.0
+        place = near[0] + begin, near[1] + slope * begin + (24 if lost else -6)
+        drawn.text(place, said, RED if lost else DIM, title=hop.direction, lifted=True)
     for node, place in at.items():
-        drawn.node(place, (96, 28), visible(node), BLUE)
+        drawn.node(place, _NODE, visible(node), BLUE)
     return drawn
 
 

@@ -145,7 +145,7 @@ def journey_html(journey: Journey, waits: Mapping[str, str] | None = None) -> st
         f"<p><code>{xml_text(visible(summarize(journey.packet)))}</code></p>",
         drawing(way_drawing(journey), "way of the packet"),
         table(
-            ("time", "link", "what", *(("queue and credits now",) if waits else ())),
+            ("at", "link", "what", *(("queue and credits now",) if waits else ())),
             [_hop_row(hop, journey, waits) for hop in journey.hops],
             "It entered no link.",
         ),
@@ -181,7 +181,7 @@ def _fields(packet: bytes) -> list[DescribedField]:
 
 
 def _hop_row(hop: Hop, journey: Journey, waits: Mapping[str, str] | None) -> tuple[str, ...]:
-    later = f"+{(hop.time_s - journey.time_s) * 1e6:.3f} us"
+    later = f"{(hop.time_s - journey.time_s) * 1e6:.3f} us"
     what = f"dropped: {hop.drop}" if hop.drop is not None else "enters the link"
     return (later, hop.direction, what, *((waits.get(hop.direction, ""),) if waits else ()))
 

@@ -236,7 +236,8 @@ def _legend(by_use: bool = True) -> None:
     with ui.row().classes("legend").props('role=note aria-label="Legend"'):
         for level in USES if by_use else RATES:
             with ui.row():
-                ui.element("span").style(f"width:24px;height:{level.width}px;background:{level.colour}")
+                line = f"width:24px;height:{level.width}px;background:{level.colour};opacity:{level.opacity}"
+                ui.element("span").style(line)
                 ui.label(level.text)
         ui.label("of the link's rate, by direction" if by_use else "bit/s, by direction")
         if by_use:

@@ -19,13 +19,12 @@ from hfi_sim.fabric.topology.marks import DOWN, DOWN_SIGN, FAULT_SIGN, FAULTY, f
 from opavnic.state.advice import advice
 from opavnic.state.fabric import DirectionStatus, RoutesState
 from opavnic.web.scene.charts import TOOLTIP, plain
-from opavnic.web.scene.fold import GROUP, IDLE, Level, about, level_of
+from opavnic.web.scene.fold import CHATTER_BPS, GROUP, IDLE, Level, about, level_of
 from opavnic.web.scene.labels import Label, placed
 from opavnic.web.scene.layout import Layout, Plan, Room, Size, text_width
 from opavnic.web.scene.scene import LinkView, NodeView, Scene
 
-PATH: Final = "#00a38d"
-"""The colour of the glow of a path."""
+PATH: Final = "#00a38d"  # of the glow of a path
 DROP_SIGN, FULL_SIGN = "▼", "▮"
 SIGNS: Final = (
     (DOWN_SIGN, "down, or wrong"),
@@ -286,11 +285,13 @@ def _links(
         ):
             if level_of(bits) is not IDLE:
                 full = bits > _FULL_LOAD * rate_bps
-                row = _arrow(source, target, link, level_of(bits, rate_bps if by_use else None), room)
+                level = level_of(bits, rate_bps if by_use else None)
+                row = _arrow(source, target, link, level, room)
                 row["lineStyle"] |= {"curveness": _BEND * straight + way * bend}
                 rows.append(row | tip)
                 rate = about(bits) + (f" {FULL_SIGN}" if full else "")
-                said.append((bits, rate if full or bits >= least else ""))
+                enough = max(least, CHATTER_BPS) if level.faint else least
+                said.append((bits, rate if full or bits >= enough else ""))
     return rows, _labels(rows, said, drawn, room)
 
 
@@ -363,13 +364,13 @@ def _arrow(source: str, target: str, link: LinkView, level: Level, room: Room) -
         "source": source,
         "target": target,
         "value": link.name,
-        "symbol": ["none", "arrow"],
+        "symbol": ["none", "none" if level.faint else "arrow"],
         "symbolSize": (6 + level.width) * room.unit,
         "lineStyle": {
             "color": level.colour,
             "width": level.width * room.unit,
             "type": "solid",
-            "opacity": 1,
+            "opacity": level.opacity,
         },
     }
 

@@ -96,10 +96,21 @@ class Level:
     colour: str
     width: float
     """Pixels."""
+    faint: bool = False
+    """Whether its flows are drawn faintly and without a tip: what hosts and managers always tell each other does not
+    make a fabric look busy.
+    """
+
+    @property
+    def opacity(self) -> float:
+        """How its flows are drawn."""
+        return 0.5 if self.faint else 1.0
 
 
 IDLE_BPS: Final = 1e4
 """What managers say to each other all the time is below it."""
+CHATTER_BPS: Final = 1e6
+"""What a flow that hardly uses its link has to exceed for its rate to be written beside it."""
 IDLE: Final = Level(IDLE_BPS, "idle", "#8a97a5", 1.5)
 _LOOKS: Final = (
     ("#5f93bb", 2.0),
@@ -113,7 +124,8 @@ _LOOKS: Final = (
 
 
 def _levels(*limits: tuple[float, str]) -> tuple[Level, ...]:
-    return IDLE, *(Level(*limit, *look) for limit, look in zip(limits, _LOOKS, strict=True))
+    first, *others = (Level(*limit, *look) for limit, look in zip(limits, _LOOKS, strict=True))
+    return IDLE, replace(first, faint=True), *others
 
 
 USES: Final = _levels(
@@ -126,7 +138,7 @@ USES: Final = _levels(
 )
 """By the share of a link's rate."""
 RATES: Final = _levels(
-    (1e6, "below 1M"),
+    (CHATTER_BPS, "below 1M"),
     (1e7, "1M to 10M"),
     (1e8, "10M to 100M"),
     (1e9, "100M to 1G"),

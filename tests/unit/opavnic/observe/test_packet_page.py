@@ -14,6 +14,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.captures import PcapngWriter
 from opavnic.cli.main import main
+from opavnic.observe.drawings import way_drawing
 from opavnic.observe.journeys import journeys
 from opavnic.observe.pages import packet_page
 from opavnic.observe.trace_file import read_journeys
@@ -42,6 +43,26 @@ def test_file_that_is_no_capture_is_refused_in_a_line(
     assert main(["draw", str(tmp_path / "x"), str(tmp_path / "x.html")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "x.html").exists()
+
+
+def test_times_on_the_way_are_moments_where_a_link_begins() -> None:
+    packet = bytes.fromhex("01 00 b0 00 02 00 00 c0 78 00 01 80 00 00 00 00") + bytes(8 * 9)
+    ways = ("h1:1->sw0:1", "sw0:2->sw1:1", "sw1:2->h2:1")
+    records = [TracedPacket(7 + number * 12.3e-6, way, packet, None) for number, way in enumerate(ways)]
+    (journey,) = journeys(records)
+    svg = way_drawing(journey).document("x")
+    times = [
+        (float(x), said)
+        for x, said in re.findall(r'<text x="([\d.]+)"[^>]*>(?:<title>[^<]*</title>)?(at [^<]+)<', svg)
+    ]
+    assert [said for _, said in times] == ["at 0.00 us", "at 12.30 us", "at 24.60 us"]
+    boxes = [
+        (float(x), float(wide))
+        for x, wide in re.findall(r'<rect x="([\d.]+)"[^>]* width="([\d.]+)"[^>]*data-node', svg)
+    ]
+    ends = [x + wide for x, wide in boxes]
+    assert all(0 < x - end < 10 for (x, _), end in zip(times, ends, strict=False))
+    assert "+" not in re.findall(r"<table.*?</table>", packet_page([journey], "x"), flags=re.S)[0]
 
 
 DIRECTIONS = st.sampled_from(["h1:1->sw0:1", "sw0:1->h1:1", "sw0:2->h2:1", "eth", "->", "a->b"])

@@ -195,6 +195,25 @@ async def test_slow_flow_on_a_fast_link_is_seen_with_its_rate_and_direction(dire
     assert busiest(busy, 3) == [f"2.4 Gbit/s  {first.a} -> {first.b}"]
 
 
+async def test_chatter_on_a_link_is_faint_and_points_nowhere(directory: LabDir) -> None:
+    """Two hosts that only tell each other that they are there would look busy."""
+    async with answering(directory, LAB):
+        seen = await Watch(directory.control_socket).look()
+    first, *others = (replace(link, bits_forth=0.0, bits_back=0.0) for link in seen.links)
+
+    def drawn(bits: float, *, by_use: bool) -> tuple[str, float, list[str]]:
+        link = replace(first, bits_forth=bits, bits_back=0.0, rate_bps_forth=100e9)
+        rows = chart(replace(seen, links=(link, *others)), by_use=by_use)
+        (flow,) = (row for row in rows["links"] if "symbol" in row)
+        return flow["symbol"][1], flow["lineStyle"]["opacity"], said(rows)
+
+    for by_use in (True, False):
+        assert drawn(20e3, by_use=by_use) == ("none", 0.5, [])
+    assert drawn(0.9e9, by_use=True) == ("none", 0.5, ["1G"])
+    assert drawn(1.1e9, by_use=True) == ("arrow", 1, ["1G"])
+    assert drawn(1.1e6, by_use=False) == ("arrow", 1, ["1M"])
+
+
 async def test_what_is_wrong_is_said_by_a_sign_too(directory: LabDir) -> None:
     async with answering(directory, LAB):
         seen = await Watch(directory.control_socket).look()
