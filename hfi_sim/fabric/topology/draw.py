@@ -18,6 +18,8 @@ from hfi_sim.fabric.topology.model import Cable, NodeKind, Topology
 
 _BOX_WIDTH = 74
 _BOX_HEIGHT = 26
+BOX = _BOX_WIDTH, _BOX_HEIGHT
+"""The size of a node."""
 _GAP = 10
 _LAYER_HEIGHT = 110
 _MARGIN = 40
@@ -33,12 +35,30 @@ _UNMARKED = Marks()
 def layers(hfis: Sequence[str], near: Mapping[str, Iterable[str]]) -> list[list[str]] | None:
     """Return the nodes in layers, HFIs first, where cables run between neighbouring layers only; else None.
 
+    A switch without HFIs stands beside those with HFIs if it is called alike (`edge2-0` beside `edge0-0`).
+
     Args:  near: the neighbours of every node.
     """
+    below = set(hfis)
+    edges = {far for name in hfis for far in near[name] if far not in below}
+    kinds = set(map(_kind, edges))
+    alike = [name for name in near if name not in below and _kind(name) in kinds]
+    found = _layers(hfis, near, alike) if len(alike) > len(edges) else None
+    return found or _layers(hfis, near, ())
+
+
+def _kind(name: str) -> str:
+    return re.sub(r"[\d-]+$", "", name)
+
+
+def _layers(
+    hfis: Sequence[str], near: Mapping[str, Iterable[str]], edges: Sequence[str]
+) -> list[list[str]] | None:
+    """Return the layers. Args: edges: the second layer; empty: all that HFIs are cabled to."""
     rank = dict.fromkeys(hfis, 0)
     found = [list(hfis)]
     while found[-1]:
-        reached: dict[str, None] = {}
+        reached: dict[str, None] = dict.fromkeys(edges) if len(found) == 1 else {}
         for name in found[-1]:
             reached.update(dict.fromkeys(far for far in near[name] if far not in rank))
         rank.update(dict.fromkeys(reached, len(found)))
@@ -105,7 +125,7 @@ class NodePlaces:
 def picture(topology: Topology) -> NodePlaces:
     """Return where to draw each node: in layers if there are such, else on a circle."""
     found = layers([node.name for node in topology.of_kind(NodeKind.HFI)], topology.graph().adj)
-    return _layered(found) if found is not None else _circular(topology)
+    return in_layers(found) if found is not None else _circular(topology)
 
 
 def drawing(topology: Topology, *, marks: Marks = _UNMARKED, waits: Sequence[tuple[str, str]] = ()) -> Canvas:
@@ -119,12 +139,12 @@ def drawing(topology: Topology, *, marks: Marks = _UNMARKED, waits: Sequence[tup
     _draw_cables(drawn, topology, places, marks, waits)
     for node in topology.nodes.values():
         colour = FAULTY if marks.node_faults(node) else _COLOURS[node.kind]
-        size = _BOX_WIDTH, _BOX_HEIGHT
-        drawn.node(places.at[node.name], size, node.name, colour, text=marks.name(node))
+        drawn.node(places.at[node.name], BOX, node.name, colour, text=marks.name(node))
     return drawn
 
 
-def _layered(found: list[list[str]]) -> NodePlaces:
+def in_layers(found: Sequence[Sequence[str]]) -> NodePlaces:
+    """Return where to draw nodes in layers, of which the first is the lowest."""
     widest = max(map(len, found))
     width = widest * (_BOX_WIDTH + _GAP) + 2 * _MARGIN
     height = (len(found) - 1) * _LAYER_HEIGHT + 2 * _MARGIN + _BOX_HEIGHT

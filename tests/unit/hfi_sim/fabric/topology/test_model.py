@@ -90,6 +90,9 @@ def test_layers_of_a_fat_tree_are_hosts_edges_aggregates_cores() -> None:
     found = layers_of(fat_tree(4))
     assert found is not None
     assert [len(names) for names in found] == [16, 8, 8, 4]
+    few = layers_of(generate("fat-tree", k=4, hosts=3))
+    assert few is not None
+    assert [len(names) for names in few] == [3, 8, 8, 4], "pods without hosts stand beside those with hosts"
     assert layers_of(torus((3, 3))) is None
 
 
