@@ -2,7 +2,7 @@
  *
  *   cc -o mad_client examples/mad_client.c && ./mad_client /run/opavnic/two-hosts/mad.sock
  *
- * docs/how-to/mad-socket.md describes the messages: length, LID, P_Key, service level, outcome, then the MAD; big-endian.
+ * docs/reference/mad-socket.md describes the messages: length, LID, P_Key, service level, outcome, then the MAD; big-endian.
  */
 #include <arpa/inet.h>
 #include <stdint.h>

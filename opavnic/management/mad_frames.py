@@ -1,6 +1,6 @@
 """Messages on the raw MAD socket of a lab, the same in both directions. Big-endian.
 
-docs/how-to/mad-socket.md explains them.
+docs/reference/mad-socket.md explains them.
 
 | offset | bytes | field |
 |---|---|---|
