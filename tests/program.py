@@ -40,8 +40,16 @@ COMMAND: Final = (sys.executable, "-m", "opavnic.cli.main")
 _PACKAGES: Final = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
 _LEFT_OUT: Final = ("opavnic.pytest_plugin", "opavnic.testing", "opavnic.web", "opavnic.observe.opa_scapy")
 """What no command imports; and what costs much and few commands need."""
-_LARGEST: Final = 1 << 20
+_WITH_PYTEST: Final = ("hypothesis", "anyio.pytest_plugin", "looptime", "pytest_asyncio.plugin", "xdist.plugin")
+"""What pytest imports each time because it is installed; hypothesis costs more than pytest itself."""
+LARGEST: Final = 1 << 20
+"""Bytes of a request."""
 _PR_SET_DUMPABLE: Final = 4
+_ANY: Final[dict[str, Any]] = {
+    "namespaces": [], "ignored": [], "user": 0, "mounts": "", "session": False,
+    "files": resource.getrlimit(resource.RLIMIT_NOFILE), "module": COMMAND[-1], "caller": 0,
+}  # fmt: skip
+"""A request that says nothing of these."""
 
 
 class Forked(subprocess.Popen[str]):
@@ -88,7 +96,7 @@ class Forked(subprocess.Popen[str]):
             "directory": os.fspath(directory or os.getcwd()),
         }
         files = [0 if to < 0 else to, 1 if out < 0 else out, 2 if err < 0 else err, telling]
-        socket.send_fds(_parent(), [json.dumps(request).encode()], files)
+        ask(request, files)
         os.close(telling)
         for theirs, ours in ((to, to_w), (out, out_r), (err, err_r)):
             if theirs >= 0 and ours >= 0:
@@ -118,6 +126,11 @@ class Forked(subprocess.Popen[str]):
 
     def _handle_exitstatus(self, *_: Any) -> None:
         """Nothing is left to do: `_try_wait` has set the exit code."""
+
+
+def ask(request: Mapping[str, Any], files: Sequence[int]) -> None:
+    """Have a command forked. Args: files: its standard streams, and where to tell its process id and its exit code."""
+    socket.send_fds(_parent(), [json.dumps({**_ANY, **request}).encode()], files)
 
 
 @contextlib.contextmanager
@@ -181,7 +194,7 @@ def _parent() -> socket.socket:
     if os.getpid() not in _started:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
         process = subprocess.Popen(
             [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd="/"
         )
@@ -205,10 +218,11 @@ def _serve(requests: socket.socket) -> None:
                     selector.unregister(key.fd)
                     os.close(key.fd)
                     _, status = os.waitpid(pid, 0)
-                    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                    with contextlib.suppress(BrokenPipeError):  # a caller that was killed
+                        os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
                     os.close(told)
                     continue
-                request, files, _, _ = socket.recv_fds(requests, _LARGEST, 4)
+                request, files, _, _ = socket.recv_fds(requests, LARGEST, 4)
                 if not request:
                     return
                 pid = os.fork()
@@ -218,11 +232,11 @@ def _serve(requests: socket.socket) -> None:
                         requests.fileno(),
                         *running,
                         *(told for _, told in running.values()),
-                        files[3],
                     ):
                         os.close(fd)
-                    _become(json.loads(request), files[:3])
-                os.write(files[3], f"{pid}\n".encode())
+                    _become(json.loads(request), files)
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(files[3], f"{pid}\n".encode())
                 for fd in files[:3]:
                     os.close(fd)
                 process = os.pidfd_open(pid)
@@ -236,6 +250,11 @@ def _import_all() -> None:
     for name in _modules(_PACKAGES):
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(name)
+    before = set(sys.modules)
+    for name in _WITH_PYTEST:
+        importlib.import_module(name)
+    for name in set(sys.modules) - before:  # pytest warns that it comes too late to rewrite them, unless they say so
+        sys.modules[name].__doc__ = f"{sys.modules[name].__doc__}\nPYTEST_DONT_REWRITE"
     codecs.lookup("ascii")  # imports a module, too; Python may be where only root can read
     gc.collect()
     gc.freeze()
@@ -254,9 +273,13 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
     """Be the command: what `python -m opavnic.cli.main` does once it has imported, up to its exit code."""
     code = 1
     try:
-        for number, fd in enumerate(files):
+        if request["caller"]:
+            _enter(request["caller"])
+            _fork_and_pass_on(files)
+        os.close(files[3])
+        for number, fd in enumerate(files[:3]):
             os.dup2(fd, number)
-        for fd in files:
+        for fd in files[:3]:
             os.close(fd)
         for number in request["ignored"]:
             signal.signal(number, signal.SIG_IGN)
@@ -299,6 +322,41 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _enter(caller: int) -> None:
+    """Enter the namespaces of a process; what this one forks then is in its process namespace, too."""
+    kinds = [
+        f"/proc/{{}}/ns/{kind}"
+        for kind in ("user", "mnt", "net", "pid")
+        if not os.path.samefile(f"/proc/{caller}/ns/{kind}", f"/proc/self/ns/{kind}")
+    ]
+    places = [os.open(kind.format(caller), os.O_RDONLY) for kind in kinds]
+    for fd in places:
+        Libc().setns(fd, 0)
+        os.close(fd)
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+
+def _fork_and_pass_on(files: Sequence[int]) -> None:
+    """Go on in a process of one's own; this one passes on what its caller hears, and ends as it does."""
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        return
+    for fd in files[:3]:
+        os.close(fd)
+    process, caller = os.pidfd_open(pid), files[3]
+    while process not in (ready := select.select([process, caller], [], [])[0]):
+        number = os.read(caller, 1) if caller in ready else b""
+        signal.pidfd_send_signal(process, number[0] if number else signal.SIGKILL)
+        if not number:
+            break
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 def _renounce(user: int) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from command_file import command_file
 from permission import require
 from processes import child
 from tools.doc_blocks import ROOT
@@ -52,7 +53,7 @@ def run_script(text: str, directory: Path, *, rootless: bool = False) -> dict[in
         if not path.name.startswith("."):
             (work / path.name).symlink_to(path)
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run"), "COLUMNS": "100"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    environment["PATH"] = f"{command_file().parent}:{Path(sys.executable).parent}:{environment['PATH']}"
     apart = [*_APART, "--user", "--map-root-user"] if rootless else _APART
     command = [*apart, "sh", "-c", _PREPARE, "sh", "bash", "-eu", "-o", "pipefail", "-c", _END + text]
     with (
