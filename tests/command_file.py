@@ -12,14 +12,13 @@ import marshal
 import os
 import shutil
 import socket
-import struct
 import sys
 import tempfile
 import threading
 from pathlib import Path
 from typing import Final
 
-from program import LARGEST, ask
+from program import LARGEST, ask, peer
 
 _CLIENT: Final = """#!{python} -ISE
 import _signal, _socket, marshal, posix, sys
@@ -64,13 +63,12 @@ def _pass_on(listening: socket.socket) -> None:
         asked, files, _, _ = socket.recv_fds(caller, LARGEST, 3)
         if asked:
             words, directory, environment, ignored = marshal.loads(asked)  # noqa: S302 - of this test's own program
-            pid, _, _ = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             request = {
                 "words": words,
                 "directory": directory,
                 "environment": {os.fsdecode(key): os.fsdecode(value) for key, value in environment.items()},
                 "ignored": ignored,
-                "caller": pid,
+                "caller": peer(caller)[0],
             }
             ask(request, [*files, caller.fileno()])
         for fd in files:

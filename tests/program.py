@@ -22,6 +22,7 @@ import select
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -40,7 +41,13 @@ COMMAND: Final = (sys.executable, "-m", "opavnic.cli.main")
 _PACKAGES: Final = ("hfi_sim", "vema", "opavnic", "ejfat", "lnet")
 _LEFT_OUT: Final = ("opavnic.pytest_plugin", "opavnic.testing", "opavnic.web", "opavnic.observe.opa_scapy")
 """What no command imports; and what costs much and few commands need."""
-_WITH_PYTEST: Final = ("hypothesis", "anyio.pytest_plugin", "looptime", "pytest_asyncio.plugin", "xdist.plugin")
+_WITH_PYTEST: Final = (
+    "hypothesis",
+    "anyio.pytest_plugin",
+    "looptime",
+    "pytest_asyncio.plugin",
+    "xdist.plugin",
+)
 """What pytest imports each time because it is installed; hypothesis costs more than pytest itself."""
 LARGEST: Final = 1 << 20
 """Bytes of a request."""
@@ -190,27 +197,38 @@ _started: dict[int, socket.socket] = {}
 
 
 def _parent() -> socket.socket:
-    """Return where the process that forks commands takes requests; start it with the first."""
+    """Return where the process that forks commands takes requests; all workers of a run of tests share one."""
     if os.getpid() not in _started:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
-        process = subprocess.Popen(
-            [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd="/"
-        )
-        theirs.close()
-        atexit.register(process.wait)
-        atexit.register(ours.close)  # before: then it ends
-        _started[os.getpid()] = ours
+        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"alone-{os.getpid()}")
+        name, requests = f"\0opavnic-tests-{run}", socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
+        while True:
+            with contextlib.suppress(ConnectionRefusedError):
+                requests.connect(name)
+                break
+            with (
+                socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening,
+                contextlib.suppress(OSError),  # another worker is as far
+            ):
+                listening.bind(name)
+                listening.listen(100)
+                os.set_inheritable(listening.fileno(), True)
+                os.posix_spawn(
+                    sys.executable, [sys.executable, __file__, str(listening.fileno())], os.environ
+                )
+        atexit.register(requests.close)  # with the last of them, that process ends
+        _started[os.getpid()] = requests
     return _started[os.getpid()]
 
 
-def _serve(requests: socket.socket) -> None:
-    """Fork a command for each request, and say of each how it ended, until nobody asks any more."""
+def _serve(listening: socket.socket) -> None:
+    """Fork a command for each request, and say of each how it ended, until nobody is there who asks."""
     _import_all()
+    os.chdir("/")
     running: dict[int, tuple[int, int]] = {}  # pidfd -> pid, where to say its end
+    asking: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
-        selector.register(requests, selectors.EVENT_READ)
+        selector.register(listening, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fd in running:
@@ -218,30 +236,52 @@ def _serve(requests: socket.socket) -> None:
                     selector.unregister(key.fd)
                     os.close(key.fd)
                     _, status = os.waitpid(pid, 0)
-                    with contextlib.suppress(BrokenPipeError):  # a caller that was killed
-                        os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                    _tell(told, os.waitstatus_to_exitcode(status))
                     os.close(told)
                     continue
-                request, files, _, _ = socket.recv_fds(requests, LARGEST, 4)
+                if key.fd not in asking:
+                    tests, _ = listening.accept()
+                    if peer(tests)[1] != os.getuid():
+                        tests.close()
+                        continue
+                    asking[tests.fileno()] = tests
+                    selector.register(tests, selectors.EVENT_READ)
+                    continue
+                request, files, _, _ = socket.recv_fds(asking[key.fd], LARGEST, 4)
                 if not request:
-                    return
+                    selector.unregister(key.fd)
+                    asking.pop(key.fd).close()
+                    if not asking:
+                        return
+                    continue
                 pid = os.fork()
                 if pid == 0:
                     selector.close()
                     for fd in (
-                        requests.fileno(),
+                        listening.fileno(),
+                        *asking,
                         *running,
                         *(told for _, told in running.values()),
                     ):
                         os.close(fd)
                     _become(json.loads(request), files)
-                with contextlib.suppress(BrokenPipeError):
-                    os.write(files[3], f"{pid}\n".encode())
+                _tell(files[3], pid)
                 for fd in files[:3]:
                     os.close(fd)
                 process = os.pidfd_open(pid)
                 running[process] = pid, files[3]
                 selector.register(process, selectors.EVENT_READ)
+
+
+def peer(connection: socket.socket) -> tuple[int, int]:
+    """Return the process id and the user id of the other end."""
+    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, user
+
+
+def _tell(where: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # one that was killed
+        os.write(where, f"{number}\n".encode())
 
 
 def _import_all() -> None:
@@ -253,7 +293,9 @@ def _import_all() -> None:
     before = set(sys.modules)
     for name in _WITH_PYTEST:
         importlib.import_module(name)
-    for name in set(sys.modules) - before:  # pytest warns that it comes too late to rewrite them, unless they say so
+    for name in (
+        set(sys.modules) - before
+    ):  # pytest warns that it comes too late to rewrite them, unless they say so
         sys.modules[name].__doc__ = f"{sys.modules[name].__doc__}\nPYTEST_DONT_REWRITE"
     codecs.lookup("ascii")  # imports a module, too; Python may be where only root can read
     gc.collect()
@@ -300,6 +342,7 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
         os.environ.update(request["environment"])
         sys.argv = ["opavnic", *request["words"]]
         sys.path[0] = request["directory"]  # where the tests' own modules are
+        sys.path[1:1] = [p for p in os.environ.get("PYTHONPATH", "").split(":") if p and p not in sys.path]
         sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for good
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
