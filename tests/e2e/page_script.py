@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from command_file import command_file
+
 from permission import require
 from processes import child
 from tools.doc_blocks import ROOT

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from command_file import command_file
+
 from opavnic.devices.kernel.entry import why_no_fuse
 from program import started
 

@@ -71,7 +71,7 @@ def test_hosts_have_names_and_know_those_of_the_others(opavnic: Program, tmp_pat
         ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W10", *words))
     ok(opavnic("exec", "h2", "--", "ip", "address", "del", "10.9.2.2/24", "dev", "blue"))
     ok(opavnic("exec", "h2", "--", "ip", "address", "add", "10.9.2.77/24", "dev", "blue"))
-    watch = "until grep -q '^10.9.2.77 h2 h2.blue$' /etc/hosts; do :; done"
+    watch = "until grep -q '^10.9.2.77 h2 h2.blue$' /etc/hosts; do sleep 0.1; done"
     ok(opavnic("exec", "h1", "--", "timeout", "30", "sh", "-c", watch))
     ok(opavnic("down"))
     assert (os.uname().nodename, Path("/etc/hosts").read_text()) == machine
@@ -81,7 +81,11 @@ def test_program_that_runs_sees_a_name_that_comes_later(opavnic: Program, tmp_pa
     file = tmp_path / "lab.yaml"
     file.write_text(LAB.format(lab=lab, host="{}"))
     ok(opavnic("up", file, "-d"))
-    words = ["sh", "-c", "read line; exec timeout 30 sh -c 'until grep -q 10.9.2.99 /etc/hosts; do :; done'"]
+    words = [
+        "sh",
+        "-c",
+        "read line; exec timeout 30 sh -c 'until grep -q 10.9.2.99 /etc/hosts; do sleep 0.1; done'",
+    ]
     directory = tmp_path / "run" / lab
     with child(
         [

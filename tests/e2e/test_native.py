@@ -28,7 +28,7 @@ from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.run.lab import Lab
 from permission import require
 from processes import child
-from program import ok
+from program import ok, started
 
 pytestmark = needs_native
 
@@ -151,8 +151,8 @@ def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Progr
     run("fault", "add", "corrupt", "on", "h2", "0.0334%")
     assert "native" in run("status")
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    command = [sys.executable, "-m", "opavnic.cli.main", "exec", "h2", "--", *STREAM, "receive", "10.9.2.2"]
-    with child(command, stdout=subprocess.PIPE, env=environment) as receiver:
+    command = ["exec", "h2", "--", *STREAM, "receive", "10.9.2.2"]
+    with started(command, stdout=subprocess.PIPE, env=environment) as receiver:
         assert receiver.stdout is not None
         assert receiver.stdout.readline() == "listening\n"
         sent = run("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
@@ -407,9 +407,16 @@ def panic(directory: Path) -> Breakage:
     return Breakage(["-m", "opavnic.cli.main"], variables, lambda _: lie.touch(), "range end index ")
 
 
-@pytest.mark.parametrize("breakage", [replaced_descriptor, panic])
 @pytest.mark.parametrize(
-    ("workers", "way_out"), [(1, "down"), pytest.param(2, "down", marks=pytest.mark.slow), (2, "prune")]
+    ("workers", "way_out", "breakage"),
+    [
+        (1, "down", replaced_descriptor),
+        (2, "prune", panic),
+        pytest.param(1, "down", panic, marks=pytest.mark.slow),
+        pytest.param(2, "down", replaced_descriptor, marks=pytest.mark.slow),
+        pytest.param(2, "down", panic, marks=pytest.mark.slow),
+        pytest.param(2, "prune", replaced_descriptor, marks=pytest.mark.slow),
+    ],
 )
 def test_dead_thread_ends_the_lab_and_hosts_stay_until_down(
     opavnic: Program, tmp_path: Path, workers: int, way_out: str, breakage: Callable[[Path], Breakage]

@@ -16,6 +16,7 @@ from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, remove
 from opavnic_bench.base.sites import PREFIX, bench_namespaces, remove_namespaces
 from opavnic_bench.base.turns import PeerError
 from processes import child
+from program import run_program
 
 
 @pytest.mark.slow
@@ -35,16 +36,16 @@ def test_bench_measures_in_namespaces_of_its_own_and_leaves_none(tmp_path: Path)
 
 
 def test_bench_of_an_unknown_variant_is_refused() -> None:
-    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--only", "vde-switch"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = ["bench", "datapath", "--only", "vde-switch"]
+    done = run_program(command, os.environ, timeout=60)
     assert done.returncode == 2
     assert "vde_switch" in done.stderr
 
 
 def test_bench_with_a_plot_that_cannot_be_written_is_refused_before_it_measures(tmp_path: Path) -> None:
     plot = tmp_path / "none" / "plot.svg"
-    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--plot", str(plot)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = ["bench", "datapath", "--plot", str(plot)]
+    done = run_program(command, os.environ, timeout=60)
     assert done.returncode == 1
     assert "plot.svg cannot be written: No such file or directory" in done.stderr
 
@@ -88,8 +89,8 @@ def test_bench_removes_what_a_killed_one_left_and_nothing_of_one_that_runs() -> 
 
 @needs_native
 def test_bench_with_many_vports_carries_every_frame_and_leaves_no_namespace() -> None:
-    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--vports", "2,20", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    command = ["bench", "datapath", "--vports", "2,20", "--json"]
+    done = run_program(command, os.environ, timeout=100)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["results"]
     assert [row["vports"] for row in rows] == [2, 20]
@@ -98,7 +99,7 @@ def test_bench_with_many_vports_carries_every_frame_and_leaves_no_namespace() ->
 
 
 def test_bench_of_no_number_of_vports_is_refused() -> None:
-    command = [sys.executable, "-m", "opavnic.cli.main", "bench", "datapath", "--vports", "2,many"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = ["bench", "datapath", "--vports", "2,many"]
+    done = run_program(command, os.environ, timeout=60)
     assert done.returncode == 2
     assert "2,64,512" in done.stderr

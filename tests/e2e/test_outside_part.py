@@ -6,15 +6,11 @@ import http.client
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import outside_part
 
-from program import ok
-
-RUN_S = 60
+from program import ok, run_program
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -40,16 +36,7 @@ def test_part_from_outside_runs_in_a_lab(tmp_path: Path) -> None:
     }
 
     def opavnic(*arguments: str) -> str:
-        return ok(
-            subprocess.run(
-                [sys.executable, "-m", "opavnic.cli.main", *arguments],
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=RUN_S,
-                check=False,
-            )
-        )
+        return ok(run_program(arguments, environment))
 
     opavnic("up", str(file), "-d")
     try:

@@ -13,8 +13,7 @@ import pytest
 
 from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
-from processes import child
-from program import ok
+from program import ok, started
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own-em"
 LIDS = ("3", "4")
@@ -40,9 +39,9 @@ def test_manager_of_ones_own_brings_up_a_virtual_switch_with_broadcast(
     opavnic: Program, tmp_path: Path, manager: list[str]
 ) -> None:
     ok(opavnic("up", EXAMPLE / "lab.yaml", "-d"))
-    command = [sys.executable, "-m", "opavnic.cli.main", "exec", "--umad", "h1", "--", *manager, *LIDS]
+    command = ["exec", "--umad", "h1", "--", *manager, *LIDS]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with child(command, stdout=-1, stderr=-2, env=environment) as process:
+    with started(command, stdout=-1, stderr=-2, env=environment) as process:
         assert process.stdout is not None
         wanted = {f"LID {lid} is on virtual switch 2" for lid in LIDS} | {
             f"trap of LID {lid}" for lid in LIDS

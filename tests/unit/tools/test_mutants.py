@@ -130,19 +130,19 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 
 @pytest.mark.parametrize(
-    ("test", "wall_s", "result"),
+    ("test", "cpu_s", "wall_s", "result"),
     [
-        ("one", 99, "SURVIVED"),
-        ("two", 99, "killed"),
-        ("hoard", 99, "killed"),
-        ("loop", 99, "too long"),
-        ("wait", 0, "too long"),
+        ("one", 9.0, 99, "SURVIVED"),
+        ("two", 9.0, 99, "killed"),
+        ("hoard", 9.0, 99, "killed"),
+        ("loop", 0.3, 99, "too long"),
+        ("wait", 9.0, 0, "too long"),
     ],
 )
 def test_trial_tells_tests_that_pass_from_those_that_fail_loop_or_hang(
-    bench: Bench, test: str, wall_s: float, result: str
+    bench: Bench, test: str, cpu_s: float, wall_s: float, result: str
 ) -> None:
-    assert bench.try_tests([f"test_small.py::test_{test}"], 2.0, wall_s).result == result
+    assert bench.try_tests([f"test_small.py::test_{test}"], cpu_s, wall_s).result == result
 
 
 def test_trial_imports_the_module_as_it_is_then(bench: Bench) -> None:
