@@ -26,6 +26,11 @@ class MessageError(ClusterError):
 class JoinRefusedError(ClusterError):
     """This node may not join: its name is taken, or its version or its lab file differs."""
 
+    def __init__(self, reason: str, *, is_taken: bool = False) -> None:
+        """Args:  is_taken: the name is, perhaps only until the lease of a machine that has died ends."""
+        super().__init__(reason)
+        self.is_taken = is_taken
+
 
 class PeerRequestError(ClusterError):
     """A node is not present, did not answer a request in time, or refused it."""

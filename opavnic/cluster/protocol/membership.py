@@ -18,6 +18,8 @@ NodeName = NewType("NodeName", str)
 """The name of one machine of a fabric: the host name unless `--name` says otherwise."""
 NO_DIGEST: Final = "-"
 """Digest of a node without a lab file of its own: it gets the coordinator's."""
+REJOIN_S: Final = 60.0
+"""How long machines may take to rejoin a coordinator that was started again."""
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
@@ -54,7 +56,12 @@ class ClusterMembership:
         self._digest = digest
         self._links: dict[int, set[str]] = {}
         """Links by the id of the session at their other end."""
-        self._left: set[NodeName] = set()
+        self._heard: set[NodeName] = set()
+        """The machines that the coordinator has told last."""
+        self._teller = 0
+        """Its process."""
+        self._all_told_at = 0.0
+        """When it has heard of all machines that are there."""
 
     def enter(self, name: NodeName, state: NodeState | None) -> Iterator[NodeEvent]:
         """Note a machine as it is now; yield what has changed. A new process means that the last one has left."""
@@ -63,11 +70,9 @@ class ClusterMembership:
             return
         if known is not None:
             del self.nodes[name]
-            self._left.add(name)
             yield name, None
         if state is not None:
             self.nodes[name] = state
-            self._left.discard(name)
             yield name, state
 
     def linked(self, session: int, link: str) -> None:
@@ -113,16 +118,20 @@ class ClusterMembership:
         known = self.nodes.get(name)
         if name == self._own or (known is not None and known.epoch != epoch):
             raise JoinRefusedError(
-                f"node {name}: the fabric has a node of this name already: choose another one with --name"
+                f"node {name}: the fabric has a node of this name already: choose another one with --name",
+                is_taken=True,
             )
+        if other := next(
+            (one for one, state in self.nodes.items() if state.epoch == epoch and one != name), ""
+        ):
+            raise JoinRefusedError(f"node {name}: its process is node {other} of the fabric already")
         if epoch not in self._links:
             raise ClusterError(f"node {name}: no link of session {epoch:x}")
         return NodeState(epoch)
 
     def told(self, epoch: int) -> dict[str, int]:
-        """Return the epoch of each machine, and 0 for those that have left. Args: epoch: of this one."""
-        present = {str(name): state.epoch for name, state in self.nodes.items()}
-        return {str(self._own): epoch, **present, **dict.fromkeys(map(str, self._left), 0)}
+        """Return the epoch of each machine. Args: epoch: of this one."""
+        return {str(self._own): epoch, **{str(name): state.epoch for name, state in self.nodes.items()}}
 
     # --- a member ------------------------------------------------------------------------------------------
 
@@ -131,14 +140,26 @@ class ClusterMembership:
         """The process of the coordinator, or 0 if none is present."""
         return next((state.epoch for state in self.nodes.values() if state.is_coordinator), 0)
 
-    def hear(self, coordinator: str, machines: Mapping[Any, Any]) -> Iterator[NodeEvent]:
-        """Take over what the coordinator tells. Machines that it does not mention stay as they were.
+    def hear(self, coordinator: str, machines: Mapping[Any, Any], now: float) -> Iterator[NodeEvent]:
+        """Take over what the coordinator tells: machines that it mentions no longer have left.
 
+        One that was started again has not heard of all yet: those that it has never mentioned stay for a while.
+
+        Args:    now: seconds, of any clock.
         Raises:  ClusterError: it is malformed.
         """
         if not all(isinstance(epoch, int) for epoch in machines.values()):
             raise ClusterError(f"{coordinator} says no epochs of machines")
-        for name, epoch in machines.items():
-            if name != self._own:
-                state = NodeState(epoch, name == coordinator) if epoch else None
-                yield from self.enter(node_name(name), state)
+        states = {
+            node_name(name): NodeState(epoch, name == coordinator)
+            for name, epoch in machines.items()
+            if name != self._own
+        }
+        if (process := machines.get(coordinator, 0)) != self._teller:
+            self._teller, self._heard, self._all_told_at = process, set(), now + REJOIN_S
+        known = self.nodes.keys() if now >= self._all_told_at else self._heard
+        left, self._heard = known - states.keys(), set(states)
+        for name in left:
+            yield from self.enter(name, None)
+        for name, state in states.items():
+            yield from self.enter(name, state)

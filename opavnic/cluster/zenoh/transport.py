@@ -195,7 +195,7 @@ class ZenohTransport:
                 case {"refusal": str(refusal)}:
                     raise JoinRefusedError(refusal)
                 case {"coordinator": str(name), "machines": {**machines}}:
-                    self._tell(self._membership.hear(name, machines))
+                    self._tell(self._membership.hear(name, machines, self._loop.time()))
                 case _:
                     raise ClusterError("malformed reply of the coordinator")
 

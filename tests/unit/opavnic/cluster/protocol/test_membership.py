@@ -12,6 +12,7 @@ from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedE
 from opavnic.cluster.protocol.frames import PROTOCOL
 from opavnic.cluster.protocol.membership import (
     NO_DIGEST,
+    REJOIN_S,
     ClusterMembership,
     NodeEvent,
     NodeName,
@@ -108,14 +109,14 @@ def test_any_request_to_join_is_an_admission_or_an_error(body: dict[str, Any]) -
 @given(st.text(max_size=4), st.dictionaries(st.text(max_size=4), JSON))
 def test_whatever_a_coordinator_tells_is_heard_or_an_error(name: str, machines: dict[str, Any]) -> None:
     try:
-        list(ClusterMembership(M1).hear(name, machines))
+        list(ClusterMembership(M1).hear(name, machines, 0.0))
     except (ClusterError, ClusterInputError):
         return
     assert all(type(epoch) in (int, bool) for epoch in machines.values())
 
 
-def heard(fabric: ClusterMembership, **machines: int) -> list[tuple[str, NodeState | None]]:
-    return [(str(name), state) for name, state in fabric.hear("c", machines)]
+def heard(fabric: ClusterMembership, now: float = 0.0, **machines: int) -> list[tuple[str, NodeState | None]]:
+    return [(str(name), state) for name, state in fabric.hear("c", machines, now)]
 
 
 def test_member_knows_of_the_others_what_the_coordinator_tells() -> None:
@@ -125,7 +126,7 @@ def test_member_knows_of_the_others_what_the_coordinator_tells() -> None:
     assert heard(member, **coordinator.told(1)) == [("c", NodeState(1, True)), ("m2", NodeState(6))]
     assert heard(member, **coordinator.told(1)) == []
     list(coordinator.unlinked(6, "a"))
-    assert coordinator.told(1) == {"c": 1, "m1": 5, "m2": 0}
+    assert coordinator.told(1) == {"c": 1, "m1": 5}
     assert heard(member, **coordinator.told(1)) == [("m2", None)]
     coordinator.linked(7, "a")
     joins(coordinator, M2, hello(7))
@@ -138,14 +139,51 @@ def test_process_that_took_the_place_of_another_one_is_told_as_that() -> None:
     assert heard(member, c=1, m2=7) == [("m2", None), ("m2", NodeState(7))]
 
 
+def test_names_that_join_and_leave_leave_nothing_behind() -> None:
+    coordinator, member = coordinator_linked_to(5), ClusterMembership(M1)
+    joins(coordinator, M1, hello(5))
+    told = coordinator.told(1)
+    heard(member, **told)
+    for number in range(10_000):
+        name, session = node_name(f"x{number}"), 1000 + number
+        coordinator.linked(session, "a")
+        joins(coordinator, name, hello(session))
+        heard(member, **coordinator.told(1))
+        assert member.nodes.keys() == {C, name}
+        list(coordinator.unlinked(session, "a"))
+        assert coordinator.told(1) == told, "so is each reply to a request to join"
+        assert heard(member, **told) == [(name, None)]
+
+
+def test_session_is_one_machine_whatever_names_it_asks_for() -> None:
+    fabric = coordinator_linked_to(5)
+    joins(fabric, M1, hello(5))
+    with pytest.raises(JoinRefusedError, match=r"^node m2: its process is node m1 of the fabric already$"):
+        fabric.admit(M2, hello(5))
+    list(fabric.unlinked(5, "a"))
+    assert fabric.nodes == {}
+
+
 def test_coordinator_that_is_started_again_takes_nobody_away_whom_it_has_not_seen_yet() -> None:
+    member = ClusterMembership(M1)
+    member.linked(1, "a")
+    heard(member, c=1, m2=6, m3=7)
+    assert list(member.unlinked(1, "a")) == [(C, None)]
+    assert member.nodes.keys() == {"m2", "m3"}, "they reach each other"
+    assert heard(member, 100.0, c=2, m1=5) == [("c", NodeState(2, True))]
+    assert member.nodes.keys() == {"m2", "m3", "c"}
+    assert heard(member, 101.0, c=2, m1=5, m3=7) == [], "it is there still"
+    assert heard(member, 102.0, c=2, m1=5) == [("m3", None)], "the new process knew it"
+    assert heard(member, 99.0 + REJOIN_S, c=2, m1=5) == []
+    assert heard(member, 100.0 + REJOIN_S, c=2, m1=5) == [("m2", None)], "it did not come back"
+
+
+def test_who_left_while_the_coordinator_was_not_reached_is_gone() -> None:
     member = ClusterMembership(M1)
     member.linked(1, "a")
     heard(member, c=1, m2=6)
     assert list(member.unlinked(1, "a")) == [(C, None)]
-    assert member.nodes == {M2: NodeState(6)}, "they reach each other"
-    assert heard(member, c=2, m1=5) == [("c", NodeState(2, True))]
-    assert member.nodes == {M2: NodeState(6), C: NodeState(2, True)}
+    assert heard(member, c=1, m1=5) == [("m2", None), ("c", NodeState(1, True))]
 
 
 def test_names_that_would_break_keys_are_refused_with_what_is_right() -> None:
