@@ -177,7 +177,7 @@ class ZenohTransport:
             admitted = self._membership.admit(sender, body)
         except JoinRefusedError as error:
             log.info("refused: %s", error)
-            return {"refusal": str(error)}
+            return {"refusal": str(error), "is_taken": error.is_taken}
         if body.get("heard") == self.epoch:
             self._tell(self._membership.enter(sender, admitted))
         return {"coordinator": self.name, "machines": self._membership.told(self.epoch)}
@@ -192,8 +192,8 @@ class ZenohTransport:
         while heard != (heard := self._membership.coordinator_epoch):
             body = {**hello, "heard": heard}
             match await self.request(COORDINATOR, JOIN, body, timeout_s=self._plan.lease_s):
-                case {"refusal": str(refusal)}:
-                    raise JoinRefusedError(refusal)
+                case {"refusal": str(refusal), **rest}:
+                    raise JoinRefusedError(refusal, is_taken=rest.get("is_taken") is True)
                 case {"coordinator": str(name), "machines": {**machines}}:
                     self._tell(self._membership.hear(name, machines, self._loop.time()))
                 case _:
@@ -206,8 +206,8 @@ class ZenohTransport:
             passed_s = self._loop.time() - begin
             try:
                 return await self._join()
-            except JoinRefusedError:
-                if passed_s >= self._plan.lease_s:
+            except JoinRefusedError as error:
+                if not error.is_taken or passed_s >= self._plan.lease_s:
                     raise
             except ClusterError as error:
                 if passed_s >= self._plan.join_timeout_s:

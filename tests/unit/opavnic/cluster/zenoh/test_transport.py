@@ -8,6 +8,7 @@ import socket
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from opavnic.cluster.errors import ClusterError, ClusterInputError, JoinRefusedE
 from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.zenoh_config import Address
 from opavnic.cluster.zenoh.credentials import make_authority
-from opavnic.cluster.zenoh.transport import ZenohTransport
+from opavnic.cluster.zenoh.transport import JOIN, ZenohTransport
 from unit.opavnic.cluster.nodes import GETS_IN_S, coordinator, free_port, member, plan
 
 C, M1 = NodeName("c"), NodeName("m1")
@@ -150,12 +151,22 @@ async def test_second_node_of_a_name_is_refused_on_its_own_side() -> None:
                 pass
 
 
-async def test_node_with_another_lab_file_is_refused_on_its_own_side() -> None:
-    port = free_port()
-    async with coordinator(port, digest="aa" * 8):
+async def test_node_with_another_lab_file_is_refused_on_its_own_side_at_once() -> None:
+    port, replies = free_port(), []
+    async with coordinator(port, digest="aa" * 8) as (c, _):
+        serve = c.verbs[JOIN]
+
+        async def count(sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+            replies.append(await serve(sender, body))
+            return replies[-1]  # type: ignore[no-any-return]
+
+        c.verbs[JOIN] = count
         with pytest.raises(JoinRefusedError, match="brings another lab file"):
-            async with member("m1", port, lease_s=0.5, digest="bb" * 8):
+            async with member("m1", port, digest="bb" * 8):
                 pass
+    assert len(replies) == 1, (
+        "it stays refused: asking again, as for a name that is taken, would change nothing"
+    )
 
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["tcp", "tls"])
