@@ -122,11 +122,10 @@ class LabHosts:
         *,
         netdev: NetdevKind,
         app_hosts: Collection[str],
-        hosts: Iterable[str],
     ) -> None:
         """Prepare; nothing is created yet.
 
-        Args:  app_hosts: hosts whose VNICs belong to this process, not to a kernel. hosts: those to create.
+        Args:  app_hosts: hosts whose VNICs belong to this process, not to a kernel.
         """
         self.hosts: dict[str, HostBackend] = {}
         self.removed = Removed(model.name)
@@ -136,7 +135,6 @@ class LabHosts:
         """The virtual switches that its hosts follow."""
         self.new_vesws = {vesw.id for vesw in model.vesws}
         """Those that the last change, or the start, has brought with all their members."""
-        self._names = tuple(hosts)
         self._directory = directory
         self.journal = journal
         self._cleanups = cleanups
@@ -148,10 +146,13 @@ class LabHosts:
         self._host_ends = cleanups
         self._forget_end: dict[str, Callable[[], None]] = {}
         self._vnet_hdr = False
+        self._poll_s = POLL_S
         self.owned = Owned(journal, lambda: directory.save(journal))
 
-    async def make_hosts(self, *, vnet_hdr: bool, progress: Callable[[int], None]) -> None:
-        """Create all hosts; their netdevs follow when an EM creates vports.
+    async def make_hosts(
+        self, names: Sequence[str], *, vnet_hdr: bool, progress: Callable[[int], None]
+    ) -> None:
+        """Create the first hosts; their netdevs follow when an EM creates vports.
 
         Args:    vnet_hdr: create TAPs that can leave checksums and segmentation to the datapath. progress: called with
                  the number of hosts that are there.
@@ -164,17 +165,18 @@ class LabHosts:
         )
         self._host_ends = self._cleanups.group("hosts")
         self._vnet_hdr = vnet_hdr
-        await self._make(self._names, progress)
+        await self._make(names, progress)
         machine = [host for host in self.hosts.values() if host.is_machine]
         for host in machine:
             host.beside = [other for other in machine if other is not host]
 
     async def _make(self, hosts: Sequence[str], progress: Callable[[int], None]) -> None:
+        self._poll_s = max(POLL_S, (len(self.hosts) + len(hosts)) / _POLLS)
         for start in range(0, len(hosts), _BATCH):
             names = hosts[start : start + _BATCH]
             places = self._make_namespaces([name for name in names if self._has_namespace(name)])
             for name in names:
-                self.hosts[name] = host = self._make_host(name, places.get(name), self._vnet_hdr)
+                self.hosts[name] = host = self._make_host(name, places.get(name))
                 host.new_vesws = self.new_vesws
             progress(len(self.hosts))
             await asyncio.sleep(0)  # a signal may end the lab now
@@ -250,25 +252,22 @@ class LabHosts:
         """Whether a host gets a network namespace of this lab."""
         return self._netdev == "tap" and name not in self._app_hosts and self._model.hosts[name].is_apart
 
-    def _make_host(self, name: str, namespace: Path | None, vnet_hdr: bool) -> HostBackend:
+    def _make_host(self, name: str, namespace: Path | None) -> HostBackend:
         interfaces = plan_interfaces(self._model, name)
         of_app = name in self._app_hosts
         if of_app or self._netdev == "memory":
             return InMemoryHost(name, interfaces, of_app=of_app)
         if namespace is not None and self._model.hosts[name].kernel is not None:
             return self._make_kernel_host(name, interfaces, namespace)
-        host = self._make_tap_host(name, interfaces, namespace, vnet_hdr)
+        host = self._make_tap_host(name, interfaces, namespace)
         self.journal.netdevs += [NetdevEntry(name, item.name, host.namespace_name) for item in interfaces]
         return host
 
-    def _make_tap_host(
-        self, name: str, interfaces: list[Interface], namespace: Path | None, vnet_hdr: bool
-    ) -> TapHost:
+    def _make_tap_host(self, name: str, interfaces: list[Interface], namespace: Path | None) -> TapHost:
         lab, mark = self._model.name, f"opavnic:{self._model.name}"
         keys = self._model.hosts[name]
         if namespace is not None:
-            poll_s = max(POLL_S, len(self._names) / _POLLS)
-            host = TapHost(name, interfaces, namespace, mark, vnet_hdr=vnet_hdr, poll_s=poll_s)
+            host = TapHost(name, interfaces, namespace, mark, vnet_hdr=self._vnet_hdr, poll_s=self._poll_s)
             self._forget_end[name] = self._host_ends.add(f"host {name}", host.close)
             if keys.changes_its_kernel:
                 set_up_early(host, keys)
@@ -280,8 +279,8 @@ class LabHosts:
                 "reached: run this as root"
             )
         if not keys.is_machine:
-            return self._make_guest_host(name, keys, interfaces, vnet_hdr)
-        host = TapHost(name, interfaces, None, mark, vnet_hdr=vnet_hdr)
+            return self._make_guest_host(name, keys, interfaces)
+        host = TapHost(name, interfaces, None, mark, vnet_hdr=self._vnet_hdr)
         self._cleanups.add(f"host {name}", host.close)
         if keys.guest:
             host.runs_no_programs = KINDS[keys.guest].no_programs(name)
@@ -305,16 +304,14 @@ class LabHosts:
         setup = self._model.hosts[name]
         return KernelHost(name, interfaces, namespace, kernel, setup, wanted.linux_driver)
 
-    def _make_guest_host(
-        self, name: str, keys: GuestKeys, interfaces: list[Interface], vnet_hdr: bool
-    ) -> TapHost:
+    def _make_guest_host(self, name: str, keys: GuestKeys, interfaces: list[Interface]) -> TapHost:
         guest = KINDS[keys.guest].find(name, keys)
         self._cleanups.add(f"guest {name}", guest.close)
         for other, there in self._guests.items():
             if there.entry.identity == guest.entry.identity:
                 raise LabError(f"host {name}: {guest.what} is in the same network as host {other}")
         mark = f"opavnic:{self._model.name}"
-        host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=vnet_hdr, where=guest.what)
+        host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=self._vnet_hdr, where=guest.what)
         self._cleanups.add(f"host {name}", host.close)
         avoid_taken_names(self._model.name, interfaces, host.has_interface)
         self._guests[name] = guest

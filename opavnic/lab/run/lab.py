@@ -84,7 +84,6 @@ class Lab(BuiltLab):
         """
         self.first_shape = model.fabric.topology
         """The topology of the lab file that it was started with."""
-        self.hosts_here = [name for name in model.hosts if share is None or name in share.hosts]
         directory = LabDir(runtime_root() / model.name)
         self.progress = progress if progress is not None else log.info
         self._timer_resolution_s = timer_resolution_s
@@ -101,7 +100,6 @@ class Lab(BuiltLab):
             self._cleanups,
             netdev=netdev,
             app_hosts={*app_hosts, *(app.host for app in model.apps)},
-            hosts=self.hosts_here,
         )
         parts = RunningParts(self._cleanups)
         super().__init__(model, directory, machine, parts, netdev=netdev, file=file, share=share)
@@ -191,9 +189,10 @@ class Lab(BuiltLab):
         lab_file_directory = Path(self._file).parent
         check_parts(self.model, lab_file_directory)
         self._choose_datapath()
-        self._say(f"making {counted(len(self.hosts_here), 'host')}")
-        pace = Pace(len(self.hosts_here), "hosts made", self.progress, current_job())
-        await self.machine.make_hosts(vnet_hdr=self.datapath.name == "native", progress=pace.count)
+        here = [name for name in self.model.hosts if self.share is None or name in self.share.hosts]
+        self._say(f"making {counted(len(here), 'host')}")
+        pace = Pace(len(here), "hosts made", self.progress, current_job())
+        await self.machine.make_hosts(here, vnet_hdr=self.datapath.name == "native", progress=pace.count)
         self._name_vesws()
         for said in limits_of_size(self.model, self.machine.kernels) if self.netdev == "tap" else ():
             self._say(said)
@@ -220,7 +219,7 @@ class Lab(BuiltLab):
             self.files.write()
         await self._set_up_hosts()
         world = self._as_parts_see_it(self._world)
-        await self.parts.start_installed(self.model, lab_file_directory, world, self.hosts_here)
+        await self.parts.start_installed(self.model, lab_file_directory, world, self.hosts)
         for fault in (*losses(self.model), *self.model.faults):
             self.world.faults.add(fault)
         self.world.refresh()

@@ -21,6 +21,8 @@ from opavnic.cluster.machines.member import Member
 from opavnic.cluster.machines.node import Machine
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.placement import Loads
+from opavnic.lab.change.edits import EditError
+from opavnic.lab.change.live import LivingLab
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
@@ -449,3 +451,15 @@ async def test_lab_without_a_number_of_machines_is_refused() -> None:
             MemoryNetwork(asyncio.get_running_loop()).transport("alpha"),
             progress=print,
         )
+
+
+async def test_hosts_and_links_of_a_lab_on_several_machines_stay_as_they_are() -> None:
+    """Only the coordinator could change them, and no machine makes or ends the hosts of another one."""
+    async with cluster() as made:
+        for name in ("alpha", "beta"):
+            there = {machine: list(lab.hosts) for machine, lab in made.labs.items()}
+            lab = LivingLab(made.labs[name])
+            for change in (lab.add_host("h7"), lab.remove_host("h3"), lab.remove_link("leaf0:3", "spine0:1")):
+                with pytest.raises(EditError, match="hosts and links of a lab on several machines stay as t"):
+                    await change
+            assert {machine: list(lab.hosts) for machine, lab in made.labs.items()} == there
