@@ -346,10 +346,8 @@ class Lookahead:
         """Of the directions that can cause an output."""
         self._counts: Counter[int] = Counter()
         """Number of directions with each value: few values, as links of a fabric are much alike."""
-        self._at_once: set[Direction] = set()
-        """Directions that cause outputs at once: a fault that holds packets back can release them without a
-        change of settings.
-        """
+        self._holding: set[Direction] = set()
+        """Directions that hold packets back, which they can release without a change of settings."""
 
     def changed(self, directions: Iterable[Direction]) -> None:
         """Note directions whose value may have changed."""
@@ -364,7 +362,7 @@ class Lookahead:
     def least(self) -> int:
         """Return the least value, in nanoseconds; 0 if no direction can cause an output."""
         if self._changed:
-            for direction in self._changed | self._at_once:
+            for direction in self._changed | self._holding:
                 self._set(direction, direction.visible_from)
             self._changed.clear()
             self._least = min(self._counts, default=0)
@@ -376,9 +374,9 @@ class Lookahead:
             self._counts[old] -= 1
             if not self._counts[old]:
                 del self._counts[old]
-        self._at_once.discard(direction)
+        self._holding.discard(direction)
         if value is not None:
             self._values[direction] = value
             self._counts[value] += 1
-            if value == 0:
-                self._at_once.add(direction)
+            if direction.is_holding:
+                self._holding.add(direction)

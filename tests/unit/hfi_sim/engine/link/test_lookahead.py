@@ -12,7 +12,27 @@ from hfi_sim.engine.link.direction import Direction, Lookahead
 class Way:
     """A direction of a link that can cause outputs."""
 
-    visible_from: int | None
+    latency_ns: int | None
+    is_holding: bool = False
+    asked: int = 0
+
+    @property
+    def visible_from(self) -> int | None:
+        self.asked += 1
+        return self.latency_ns
+
+
+def test_only_a_way_that_holds_packets_back_is_asked_again_when_another_one_has_changed() -> None:
+    plain, holding, other = Way(0), Way(0, is_holding=True), Way(700)
+    lookahead = Lookahead()
+    lookahead.changed(cast(list[Direction], [plain, holding, other]))
+    assert lookahead.least() == 0
+    plain.latency_ns, holding.latency_ns, holding.is_holding = 500, 600, False
+    lookahead.changed(cast(list[Direction], [other, plain]))
+    assert lookahead.least() == 500
+    lookahead.changed(cast(list[Direction], [other]))
+    assert lookahead.least() == 500
+    assert (plain.asked, holding.asked, other.asked) == (2, 2, 3)
 
 
 def test_short_link_lets_the_engine_look_early_until_it_is_gone() -> None:
