@@ -83,7 +83,8 @@ class Boundary:
         for cut in self.links.values():
             fabric.attached[f"{cut.link.directions[cut.leaving].name} network"] = cut.counters
             fabric.attached[f"{cut.link.directions[1 - cut.leaving].name} network"] = cut.arriving
-            fabric.set_link(cut.link, False, by=down_by(cut.peer))
+        for peer in self._of_peers:
+            self._set_links(peer, False)
         fabric.before_counting.append(self.count)
 
     async def close(self) -> None:

@@ -158,10 +158,10 @@ class Coordinator(Machine):
             self._programs.gone(name)
 
     def _attach(self, world: World) -> None:
-        super()._attach(world)
-        assert self.placement is not None  # noqa: S101 - made just now
-        assert self.boundary is not None  # noqa: S101 - made just now
-        self._programs = Programs(world, self.transport, self.placement, str(self.transport.name))
+        with world.fabric.together():  # what other machines carry is not there yet
+            super()._attach(world)
+            assert self.placement is not None  # noqa: S101 - made just now
+            self._programs = Programs(world, self.transport, self.placement, str(self.transport.name))
         world.cleanups.add("programs of other machines", self._programs.close)
         for name, state in list(self.nodes.items()):
             self._meet(name, state)

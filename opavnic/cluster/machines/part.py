@@ -8,13 +8,13 @@ reports on them whenever something changes (`Follower`).
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
 from hfi_sim.fabric.notices import FabricChange, FabricNotice
-from hfi_sim.nodes.cable import Link
 from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.placement import Placement
@@ -26,6 +26,7 @@ from opavnic.cluster.protocol.programs import (
     program_of,
     report_of,
 )
+from opavnic.cluster.zenoh.requests import MAX_BODY
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.world.world import World
 
@@ -35,8 +36,8 @@ AGAIN_S: Final = 0.5
 """Delay before a request is repeated to a machine that did not accept it and is still present."""
 SETTLE_S: Final = 0.25
 """How long to collect SMPs of an external fabric manager for nodes before reporting: many SMPs make one table."""
-AT_ONCE: Final = 64
-"""Nodes and links that go in one request."""
+AT_ONCE: Final = MAX_BODY // 2
+"""Bytes of nodes and links that go in one request, but for the last one: each report may make the manager sweep."""
 OVER: Final = "faults that are over"
 """Where a report lists their numbers."""
 
@@ -70,18 +71,22 @@ class Replica:
 
     async def _push(self) -> None:
         while self._dirty and (receiver := self._receiver()) is not None:
-            names, sent = list(self._dirty)[:AT_ONCE], self._sent
-            found = {name: self._read(name) for name in names}
-            news = {name: data for name, data in found.items() if sent.get(name) != data}
-            for name in names:
+            sent, size = self._sent, 0
+            news: dict[str, Any] = {}
+            while self._dirty and size < AT_ONCE:
+                name = next(iter(self._dirty))
+                data = self._read(name)
                 del self._dirty[name]
+                if sent.get(name) != data:
+                    news[name] = data
+                    size += len(name) + len(json.dumps(data))
             if not news:
                 continue
             try:
                 await self._send(receiver, news)
             except PeerRequestError as error:
                 log.warning("%s did not accept what has changed: %s", receiver, error)
-                self._dirty |= dict.fromkeys(names)
+                self._dirty |= dict.fromkeys(news)
                 await asyncio.sleep(AGAIN_S)
             else:
                 sent |= news
@@ -106,6 +111,15 @@ class Programs:
         for name, at in placement.machine_of.items():
             if at != machine:
                 self.carried[NodeName(at)] = self.carried.get(NodeName(at), frozenset()) | {name}
+        self._links = {
+            node: {
+                link.name: link
+                for link in world.fabric.links
+                if not names.isdisjoint(map(node_of, link.ends))
+            }
+            for node, names in self.carried.items()
+        }
+        """Those of the nodes of each other machine, by name."""
         self._replicas: dict[NodeName, Replica] = {}
 
         async def send(node: NodeName, programs: dict[str, Any]) -> None:
@@ -130,18 +144,14 @@ class Programs:
         """
         is_first = node not in self._present
         self._present.add(node)
-        apply_report(self._fabric, self.carried[node], _report_of(node), report)
+        apply_report(self._fabric, self.carried[node], self._links[node], _report_of(node), report)
         if is_first and node in self._replicas:
             self._replicas[node].begin(sorted(self.carried[node]))
 
     def gone(self, node: NodeName) -> None:
         """Take the nodes of a machine that left off the model's cables: their state is unknown."""
         self._present.discard(node)
-        self._fabric.set_links(self._links_of(node), False, by=_report_of(node))
-
-    def _links_of(self, node: NodeName) -> list[Link]:
-        carried = self.carried.get(node, frozenset())
-        return [link for link in self._fabric.links if any(node_of(end) in carried for end in link.ends)]
+        self._fabric.set_links(self._links.get(node, {}).values(), False, by=_report_of(node))
 
     async def close(self) -> None:
         """Stop sending."""
@@ -174,12 +184,14 @@ class Follower:
         self._fabric = fabric = world.fabric
         self._programs: dict[str, Any] = {}
         """The last program of each node."""
+        self._came_up: set[str] = set()
+        """Nodes here whose cables have just come up."""
         self._set_up: set[str] = set()
         """Nodes here that an external fabric manager has just set up."""
         hfis = [hfi for hfi in fabric.hfis.values() if not hfi.is_remote]
         self._node_of = {port.name: hfi.name for hfi in hfis for port in hfi.ports.values()}
-        self._nodes = [hfi.name for hfi in hfis]
-        self._nodes += [switch.name for switch in fabric.switches.values() if not switch.is_remote]
+        switches = [switch.name for switch in fabric.switches.values() if not switch.is_remote]
+        self._nodes = dict.fromkeys([*(hfi.name for hfi in hfis), *switches])
         own = [link for link in fabric.links if not all(map(is_remote, link.ends))]
         self._links = {link.name: link for link in own}
         is_external = world.managed_by == "external"
@@ -223,14 +235,15 @@ class Follower:
 
     def _changed(self, notice: FabricNotice) -> None:
         name = self._node_of.get(notice.name, notice.name)
-        if notice.change is FabricChange.TABLES or (name not in self._links and name not in self._nodes):
-            return
+        if notice.change is not FabricChange.TABLES and (name in self._links or name in self._nodes):
+            self._replica.changed([name])
         if notice.change is FabricChange.LINK_UP:
-            # the manager may have set it up before the cable was up here
-            for node in map(node_of, self._links[name].ends):
-                if (program := self._programs.get(node)) is not None:
-                    apply_program(self._fabric, node, program)
-        self._replica.changed([name])
+            # the manager may have set nodes up before their cables were up here
+            self._came_up.update(map(node_of, self._links[name].ends) if name in self._links else ())
+            if not notice.more:
+                names, self._came_up = self._came_up, set()
+                for node in self._programs.keys() & names:
+                    apply_program(self._fabric, node, self._programs[node])
 
     def forget(self) -> None:
         """Report everything again: the manager was gone, or has changed."""

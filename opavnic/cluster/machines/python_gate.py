@@ -79,6 +79,8 @@ class _Peer:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     ahead: list[bytes] = field(default_factory=list)
     """Frames that go ahead of packets."""
+    busy: dict[DirectionId, _Outgoing] = field(default_factory=dict)
+    """Where packets wait."""
     unreported: set[int] = field(default_factory=set)
     full: set[tuple[int, int]] = field(default_factory=set)
     """Links and service channels whose sender is paused."""
@@ -164,6 +166,7 @@ class PythonGate:
         end.add(waiting=1)
         end.waiting_bytes += size
         end.lanes.setdefault(sc_of(departed.record), deque()).append((departed.record, departed.token))
+        end.peer.busy[departed.direction] = end
         end.peer.wake.set()
 
     async def _send(self, peer: _Peer, writer: asyncio.StreamWriter) -> None:
@@ -190,7 +193,8 @@ class PythonGate:
                 await writer.drain()
 
     def _waiting(self, peer: _Peer) -> list[tuple[_Outgoing, int]]:
-        ends = (self._outgoing[leaves] for leaves, _ in peer.links)
+        peer.busy = {leaves: end for leaves, end in peer.busy.items() if any(end.lanes.values())}
+        ends = peer.busy.values()
         lanes = [(end, sc) for end in ends for sc, lane in end.lanes.items() if lane and sc not in end.paused]
         return sorted(lanes, key=lambda lane: lane[1] != MANAGEMENT_SC)
 

@@ -133,15 +133,18 @@ def report_of(fabric: Fabric, links: Mapping[str, Link], is_external: bool, name
     return said
 
 
-def apply_report(fabric: Fabric, carried: frozenset[str], by: str, report: Mapping[str, Any]) -> None:
+def apply_report(
+    fabric: Fabric, carried: frozenset[str], links: Mapping[str, Link], by: str, report: Mapping[str, Any]
+) -> None:
     """Apply a machine's report to the model; statements about nodes that it does not carry are ignored.
 
-    Args:    carried: the nodes of that machine. by: the name under which its links are held down.
+    Args:    carried: the nodes of that machine. links: theirs, by name. by: the name under which these are held down.
     Raises:  ClusterError: the report is malformed.
     """
-    own = [link for link in fabric.links if any(node_of(end) in carried for end in link.ends)]
-    for is_up in (False, True):
-        fabric.set_links([link for link in own if report.get(link.name) is is_up], is_up, by=by)
+    with fabric.together():
+        for is_up in (False, True):
+            told = [links[name] for name in report if name in links and report[name] is is_up]
+            fabric.set_links(told, is_up, by=by)
     try:
         for name in carried & report.keys():
             said = report[name]
