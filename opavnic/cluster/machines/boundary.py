@@ -17,7 +17,7 @@ from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.nodes.cable import Link
 from opavnic.cluster.machines.connections import MachineConnections
-from opavnic.cluster.machines.gate import Crossed, Gate, LinksToPeers, NativeGate
+from opavnic.cluster.machines.gate import Crossed, LinksToPeers, NativeGate
 from opavnic.cluster.machines.python_gate import PythonGate
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.transport import ZenohTransport
@@ -41,8 +41,6 @@ class CutLink:
     """What crossed to and from earlier processes of the peer."""
     lost: int = 0
     """Packets in transit when a connection to this process of the peer ended: the peer has not received them."""
-    lost_before: int = 0
-    """The same of earlier processes."""
 
     @property
     def name(self) -> str:
@@ -77,8 +75,8 @@ class Boundary:
         self._gate = _gate_of(fabric, directions, loop)
         names = {peer: [cut.name for cut in cuts] for peer, cuts in self._of_peers.items()}
         self.connections = MachineConnections(transport, self._gate, names)
+        self.connections.on_new_process = self._begin
         self.connections.on_connected, self.connections.on_ended = self._connected, self._ended
-        self._epochs: dict[NodeName, int] = {}
         self._is_closed = False
         for cut in self.links.values():
             fabric.attached[f"{cut.link.directions[cut.leaving].name} network"] = cut.counters
@@ -97,21 +95,9 @@ class Boundary:
 
     # --- peers ---------------------------------------------------------------------------------------------
 
-    def meet(self, peer: NodeName, epoch: int, *, connects: bool) -> None:
-        """Carry packets to and from a machine, as soon as there is a connection.
-
-        Args:  epoch: of the peer; another epoch restarts the counters that are shown. connects: whether this machine
-               makes the connection.
-        """
-        if peer in self._of_peers and self._epochs.get(peer) != epoch:
-            self._epochs[peer] = epoch
-            self._begin(peer)
-        self.connections.joined(peer, epoch, connects=connects)
-
     def _begin(self, peer: NodeName) -> None:
         """Count anew for another process of a machine: what the earlier one had not reported is lost for good."""
         for cut, crossed in zip(self._of_peers[peer], self._gate.crossed(peer), strict=True):
-            cut.lost_before += crossed.sent - crossed.reported
             cut.before = Crossed(*(sum(both) for both in zip(cut.before, crossed, strict=True)))
             cut.lost = 0
         self._gate.begin(peer)
@@ -151,7 +137,7 @@ class Boundary:
                 counters.out_packets = before.reported + crossed.reported
                 counters.in_flight = left.waiting + crossed.sent - crossed.reported - cut.lost
                 _set(counters, Drop.NET_OVERFLOW, left.overflows)
-                _set(counters, Drop.NET_LOST, left.forgotten + cut.lost_before + cut.lost)
+                _set(counters, Drop.NET_LOST, left.forgotten + before.sent - before.reported + cut.lost)
                 arriving = cut.arriving
                 arriving.in_packets = arriving.out_packets = before.received + crossed.received
                 arriving.in_bytes = arriving.out_bytes = before.received_bytes + crossed.received_bytes
@@ -182,7 +168,7 @@ class Boundary:
         return [rows[name] for name in self.links]
 
 
-def _gate_of(fabric: Fabric, links: LinksToPeers, loop: asyncio.AbstractEventLoop) -> Gate:
+def _gate_of(fabric: Fabric, links: LinksToPeers, loop: asyncio.AbstractEventLoop) -> NativeGate | PythonGate:
     """Return the gate of a fabric's engine."""
     engine = fabric.driver.engine
     native = engine.open_gate(list(links.values())) if isinstance(engine, NativeEngine) else None

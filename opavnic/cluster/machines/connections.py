@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from opavnic.cluster.errors import ClusterError
-from opavnic.cluster.machines.gate import Gate
+from opavnic.cluster.machines.gate import NativeGate
+from opavnic.cluster.machines.python_gate import PythonGate
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket
 from opavnic.cluster.zenoh.transport import ZenohTransport
@@ -31,9 +32,14 @@ class MachineConnections:
     """See the module."""
 
     def __init__(
-        self, transport: ZenohTransport, gate: Gate, links: Mapping[NodeName, Sequence[str]]
+        self,
+        transport: ZenohTransport,
+        gate: NativeGate | PythonGate,
+        links: Mapping[NodeName, Sequence[str]],
     ) -> None:
         """Args:  links: the names of the links to each machine, in the order of their numbers."""
+        self.on_new_process: Callable[[NodeName], None]
+        """A machine is another process than before, or is there for the first time."""
         self.on_connected: Callable[[NodeName, Sequence[int], float], None]
         """(machine, how many packets of each link it has received, seconds to it): packets are about to pass."""
         self.on_ended: Callable[[NodeName], None]
@@ -44,7 +50,8 @@ class MachineConnections:
             peer: hashlib.sha256("\n".join(names).encode()).hexdigest()[:16] for peer, names in links.items()
         }
         self._epochs: dict[NodeName, int] = {}
-        """The process of each machine that is present."""
+        """The last process of each machine."""
+        self._present: set[NodeName] = set()
         self._connected: set[NodeName] = set()
         self._connecting: dict[NodeName, asyncio.Task[None]] = {}
         """To machines that this one connects to."""
@@ -62,14 +69,18 @@ class MachineConnections:
         """Connect to a machine, or wait until it does. Args: connects: whether this machine is to connect."""
         if peer not in self._links:
             return
-        self._epochs[peer] = epoch
+        if self._epochs.get(peer) != epoch:
+            self._epochs[peer] = epoch
+            self.on_new_process(peer)
+        self._present.add(peer)
         if connects and peer not in self._connecting:
             self._connecting[peer] = asyncio.get_running_loop().create_task(self._keep_connected(peer))
 
     def gone(self, peer: NodeName) -> None:
         """End the connection to a machine that has left."""
-        if self._epochs.pop(peer, None) is None:
+        if peer not in self._present:
             return
+        self._present.discard(peer)
         self._expected.pop(peer, None)
         if (task := self._connecting.pop(peer, None)) is not None:
             task.cancel()
@@ -78,7 +89,7 @@ class MachineConnections:
     async def close(self) -> None:
         """End all connections."""
         tasks = [*self._connecting.values(), *self._accepting.values()]
-        for peer in list(self._epochs):
+        for peer in list(self._present):
             self.gone(peer)
         for task in tasks:
             task.cancel()
@@ -133,7 +144,7 @@ class MachineConnections:
         one_way_s = socket.round_trip_s / 2
         try:
             async with asyncio.timeout(CONNECT_S):
-                connection = await self._gate.open(socket)
+                connection: Any = await self._gate.open(socket)
         except BaseException:
             socket.close()
             raise
@@ -147,7 +158,7 @@ class MachineConnections:
 
     def _hello(self, peer: NodeName) -> dict[str, Any]:
         return {
-            "epochs": [self._transport.epoch, self._epochs.get(peer, 0)],
+            "epochs": [self._transport.epoch, self._epochs[peer]],
             "links": self._links[peer],
             "received": [crossed.received for crossed in self._gate.crossed(peer)],
         }
@@ -157,7 +168,7 @@ class MachineConnections:
 
         Raises:  ClusterError: it is not the process that is present here, or takes this one for another.
         """
-        own = self._hello(peer) if peer in self._epochs else None
+        own = self._hello(peer) if peer in self._present else None
         if own is None or body.get("epochs") != own["epochs"][::-1] or body.get("links") != own["links"]:
             raise ClusterError(f"{peer} means another process, or another lab")
         received, sent = body.get("received"), [crossed.sent for crossed in self._gate.crossed(peer)]

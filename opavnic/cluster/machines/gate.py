@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.fabric.fabric import Fabric
@@ -54,34 +54,6 @@ LinksToPeers = Mapping[NodeName, Sequence[tuple[DirectionId, DirectionId]]]
 """The directions of each link to a machine, there and back; its place is its number in frames."""
 
 
-class Gate(Protocol):
-    """What `Boundary` needs of a gate; see the module."""
-
-    on_ended: Callable[[NodeName], None]
-    """The connection to a machine has ended by itself."""
-
-    async def open(self, socket: PeerSocket) -> Any:
-        """Shake hands; return the connection, for `connect`. Raises OSError, ClusterError."""
-
-    def connect(self, peer: NodeName, connection: Any, reported: Sequence[int]) -> None:
-        """Carry packets over a connection from now on. Args: reported: of each link, how many have arrived."""
-
-    def disconnect(self, peer: NodeName) -> None:
-        """End the connection to a machine, if there is one: nothing more leaves or arrives by it."""
-
-    def begin(self, peer: NodeName) -> None:
-        """Count from 0 again what goes to and from a machine: it is another process now."""
-
-    def crossed(self, peer: NodeName) -> list[Crossed]:
-        """Return the counters of each link to a machine."""
-
-    def forget(self, direction: DirectionId) -> None:
-        """Drop what waits in a direction, as lost."""
-
-    def counts(self, direction: DirectionId) -> Counts:
-        """Return the counters of a direction."""
-
-
 _threads: Final = ThreadPoolExecutor(8, "handshake")
 """Of their own: handshakes that last keep no other work waiting."""
 
@@ -98,13 +70,14 @@ class NativeGate:
     ) -> None:
         """Use the open gate of a carrier. Args: peers: the machines, in its order."""
         self.on_ended: Callable[[NodeName], None] = lambda _: None
+        """The connection to a machine has ended by itself."""
         self._fabric = fabric
         self._gate = gate
         self._loop = loop
         self._numbers = {peer: number for number, peer in enumerate(peers)}
 
     async def open(self, socket: PeerSocket) -> _native.MachineConnection:
-        """See Gate."""
+        """Shake hands; return the connection, for `connect`. Raises OSError, ClusterError."""
         own = socket.socket.dup()
 
         def shake_hands() -> _native.MachineConnection:
@@ -120,7 +93,7 @@ class NativeGate:
         return opened
 
     def connect(self, peer: NodeName, connection: _native.MachineConnection, reported: Sequence[int]) -> None:
-        """See Gate."""
+        """Carry packets over a connection from now on. Args: reported: of each link, how many have arrived."""
         number = self._numbers[peer]
         self._gate.connect(number, connection, reported)
         self._loop.add_reader(self._gate.ended_fd(number), self._ended, peer)
@@ -130,23 +103,23 @@ class NativeGate:
         self.on_ended(peer)
 
     def disconnect(self, peer: NodeName) -> None:
-        """See Gate."""
+        """End the connection to a machine, if there is one: nothing more leaves or arrives by it."""
         number = self._numbers[peer]
         self._loop.remove_reader(self._gate.ended_fd(number))
         self._gate.disconnect(number)
 
     def begin(self, peer: NodeName) -> None:
-        """See Gate."""
+        """Count from 0 again what goes to and from a machine: it is another process now."""
         self._gate.begin(self._numbers[peer])
 
     def crossed(self, peer: NodeName) -> list[Crossed]:
-        """See Gate."""
+        """Return the counters of each link to a machine."""
         return [Crossed(*counts) for counts in self._gate.crossed(self._numbers[peer])]
 
     def forget(self, direction: DirectionId) -> None:
-        """See Gate."""
+        """Drop what waits in a direction, as lost."""
         self._gate.forget(self._fabric.driver.now, direction)
 
     def counts(self, direction: DirectionId) -> Counts:
-        """See Gate."""
+        """Return the counters of a direction."""
         return Counts(*self._gate.counts(direction))

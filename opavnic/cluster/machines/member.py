@@ -42,7 +42,7 @@ class Member(Machine):
         super().__init__(transport, progress, wall_clock=wall_clock)
         self._expected = None if expected is None else digest_of(expected)
         self._digest = ""
-        self._given: asyncio.Future[Lab] = asyncio.get_running_loop().create_future()
+        self._given: asyncio.Future[Lab | None] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
         """Set when the coordinator has ended the lab."""
         self.reason = ""
@@ -59,13 +59,7 @@ class Member(Machine):
         self.progress(f"{self.transport.name} looks for the coordinator")
         await self.transport.start()
         self.progress(f"{self.transport.name} waits for its share of the lab")
-        ended = asyncio.ensure_future(self.ended.wait())
-        waiting: set[asyncio.Future[Any]] = {ended, self._given}
-        try:
-            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended.cancel()
-        return self._given.result() if self._given.done() else None
+        return await self._given
 
     async def _start(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         self.check_coordinator(sender)
@@ -88,7 +82,7 @@ class Member(Machine):
         self._digest = digest
         hosts = ", ".join(placement.hosts[str(self.transport.name)]) or "no hosts"
         self.progress(f"lab {model.name}: {hosts}")
-        self._given.set_result(lab)
+        self._give(lab)
         return {"runs": False}
 
     def _came(self, name: NodeName, state: NodeState) -> None:
@@ -125,7 +119,12 @@ class Member(Machine):
         self.check_coordinator(sender)
         self.reason = str(body.get("reason", ""))
         self.ended.set()
+        self._give(None)
         return {}
+
+    def _give(self, lab: Lab | None) -> None:
+        if not self._given.done():
+            self._given.set_result(lab)
 
     async def _await_others(self) -> None:
         self._ready_soon()

@@ -115,7 +115,7 @@ class Machine(MachineDirectory):
         assert self.boundary is not None  # noqa: S101 - there is a share
         own = self.transport.name
         connects = state.is_coordinator or (self.coordinator != own and own < name)
-        self.boundary.meet(name, state.epoch, connects=connects)
+        self.boundary.connections.joined(name, state.epoch, connects=connects)
         self._run(self._measure(name))
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:

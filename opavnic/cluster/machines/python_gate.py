@@ -112,11 +112,11 @@ class PythonGate:
     # --- connections ---------------------------------------------------------------------------------------
 
     async def open(self, socket: PeerSocket) -> Streams:
-        """See Gate."""
+        """See NativeGate."""
         return await socket.streams()
 
     def connect(self, peer: NodeName, connection: Streams, reported: Sequence[int]) -> None:
-        """See Gate."""
+        """See NativeGate."""
         self.disconnect(peer)
         one = self._peers[peer]
         one.crossed = [
@@ -145,7 +145,7 @@ class PythonGate:
             self.on_ended(peer)
 
     def disconnect(self, peer: NodeName) -> None:
-        """See Gate."""
+        """See NativeGate."""
         one = self._peers[peer]
         streams, one.streams = one.streams, None
         if streams is not None:
@@ -264,16 +264,16 @@ class PythonGate:
     # --- counters ------------------------------------------------------------------------------------------
 
     def begin(self, peer: NodeName) -> None:
-        """See Gate."""
+        """See NativeGate."""
         one = self._peers[peer]
         one.crossed = [Crossed() for _ in one.links]
 
     def crossed(self, peer: NodeName) -> list[Crossed]:
-        """See Gate."""
+        """See NativeGate."""
         return self._peers[peer].crossed
 
     def forget(self, direction: DirectionId) -> None:
-        """See Gate."""
+        """See NativeGate."""
         end = self._outgoing[direction]
         end.add(forgotten=end.counts.waiting, waiting=-end.counts.waiting)
         end.waiting_bytes = 0
@@ -281,5 +281,5 @@ class PythonGate:
         self._release([token for lane in lanes.values() for _, token in lane if token is not None])
 
     def counts(self, direction: DirectionId) -> Counts:
-        """See Gate."""
+        """See NativeGate."""
         return self._outgoing[direction].counts

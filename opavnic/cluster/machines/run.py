@@ -74,7 +74,7 @@ async def run_member(
     end = member.ended
     call_on_ending_signals(end.set)
     try:
-        lab = await member.join()
+        lab = await _unless(end, member.join())
         if lab is None:
             if member.reason:
                 raise ClusterError(member.reason)

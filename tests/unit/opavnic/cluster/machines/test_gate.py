@@ -24,7 +24,7 @@ from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from native_module import needs_native
 from opavnic.cluster.errors import MessageError
-from opavnic.cluster.machines.gate import Crossed, Gate, NativeGate
+from opavnic.cluster.machines.gate import Crossed, NativeGate
 from opavnic.cluster.machines.python_gate import FULL_BYTES, PythonGate
 from opavnic.cluster.protocol.frames import (
     MANAGEMENT_SC,
@@ -67,7 +67,7 @@ class End(HandMade):
         self.fabric: Any = SimpleNamespace(driver=driver, on_departed=None)
         driver.now = time.monotonic_ns()
         loop = asyncio.get_running_loop()
-        self.gate: Gate
+        self.gate: NativeGate | PythonGate
         if isinstance(self.engine, NativeEngine):
             native = self.engine.open_gate([[(LEAVES, ARRIVES)]])
             assert native is not None
