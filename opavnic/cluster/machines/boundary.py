@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from hfi_sim.base.clock import to_ns, to_seconds
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.nodes.cable import Link
+from hfi_sim.nodes.cable import Link, LinkDirection
 from opavnic.cluster.machines.connections import MachineConnections
 from opavnic.cluster.machines.gate import Crossed, LinksToPeers, NativeGate
 from opavnic.cluster.machines.python_gate import PythonGate
@@ -31,8 +31,8 @@ class CutLink:
 
     link: Link
     peer: NodeName
-    leaving: int
-    """The direction that leaves from here, 0 or 1."""
+    leaves: LinkDirection
+    arrives: LinkDirection
     counters: PacketCounters = field(default_factory=PacketCounters)
     """Counters of the outgoing direction, between this machine and the peer."""
     arriving: PacketCounters = field(default_factory=PacketCounters)
@@ -66,10 +66,7 @@ class Boundary:
         for cut in self.links.values():
             self._of_peers.setdefault(cut.peer, []).append(cut)
         directions = {
-            peer: [
-                (cut.link.directions[cut.leaving].number, cut.link.directions[1 - cut.leaving].number)
-                for cut in cuts
-            ]
+            peer: [(cut.leaves.number, cut.arrives.number) for cut in cuts]
             for peer, cuts in self._of_peers.items()
         }
         self._gate = _gate_of(fabric, directions, loop)
@@ -77,19 +74,15 @@ class Boundary:
         self.connections = MachineConnections(transport, self._gate, names)
         self.connections.on_new_process = self._begin
         self.connections.on_connected, self.connections.on_ended = self._connected, self._ended
-        self._is_closed = False
         for cut in self.links.values():
-            fabric.attached[f"{cut.link.directions[cut.leaving].name} network"] = cut.counters
-            fabric.attached[f"{cut.link.directions[1 - cut.leaving].name} network"] = cut.arriving
+            fabric.attached[f"{cut.leaves.name} network"] = cut.counters
+            fabric.attached[f"{cut.arrives.name} network"] = cut.arriving
         for peer in self._of_peers:
             self._set_links(peer, False)
         fabric.before_counting.append(self.count)
 
     async def close(self) -> None:
         """Stop carrying packets."""
-        if self._is_closed:
-            return
-        self._is_closed = True
         await self.connections.close()
         self._fabric.before_counting.remove(self.count)
 
@@ -114,7 +107,7 @@ class Boundary:
         self._set_links(peer, False)
         self._count_lost(peer, [crossed.reported for crossed in self._gate.crossed(peer)])
         for cut in self._of_peers[peer]:
-            self._gate.forget(cut.link.directions[cut.leaving].number)
+            self._gate.forget(cut.leaves.number)
 
     def _set_links(self, peer: NodeName, up: bool) -> None:
         """Let the ports at the ends of the links to a machine see a cable being plugged in or pulled."""
@@ -131,7 +124,7 @@ class Boundary:
         """Update the counters of what is between the machines."""
         for peer, cuts in self._of_peers.items():
             for cut, crossed in zip(cuts, self._gate.crossed(peer), strict=True):
-                counters, left = cut.counters, self._gate.counts(cut.link.directions[cut.leaving].number)
+                counters, left = cut.counters, self._gate.counts(cut.leaves.number)
                 before = cut.before
                 counters.in_packets, counters.in_bytes = left.packets, left.bytes
                 counters.out_packets = before.reported + crossed.reported
@@ -148,15 +141,14 @@ class Boundary:
         rows = {}
         for peer, cuts in self._of_peers.items():
             for cut, crossed in zip(cuts, self._gate.crossed(peer), strict=True):
-                directions = cut.link.directions
-                latency_ns = directions[cut.leaving].planned.latency_ns
+                latency_ns = cut.leaves.planned.latency_ns
                 rows[cut.name] = CutLinkStatus(
                     name=cut.name,
                     peer=str(peer),
-                    leaves=directions[cut.leaving].name,
-                    arrives=directions[1 - cut.leaving].name,
+                    leaves=cut.leaves.name,
+                    arrives=cut.arrives.name,
                     is_open=self.connections.is_connected(peer),
-                    waiting=self._gate.counts(directions[cut.leaving].number).waiting,
+                    waiting=self._gate.counts(cut.leaves.number).waiting,
                     sent=crossed.reported,
                     under_way=cut.counters.in_flight,
                     lost=cut.counters.drops.get(Drop.NET_LOST, 0),

@@ -188,8 +188,10 @@ class Machine(MachineDirectory):
         assert self.placement is not None  # noqa: S101 - a lab has been made
         loop = asyncio.get_running_loop()
         links = {link.name: link for link in world.fabric.links}
-        own = self.placement.peers(str(self.transport.name))
-        cut = [CutLink(links[name], NodeName(peer), leaving) for name, (leaving, peer) in own.items()]
+        cut = []
+        for name, (leaving, peer) in self.placement.peers(str(self.transport.name)).items():
+            ways = links[name].directions
+            cut.append(CutLink(links[name], NodeName(peer), ways[leaving], ways[1 - leaving]))
         self.boundary = Boundary(world.fabric, self.transport, cut, loop)
         world.cleanups.add("links to other machines", self.boundary.close)
         self._meter = LoadMeter(loop)
