@@ -181,8 +181,7 @@ class World(Told):
 
     def status(self, name: str | None = None) -> dict[str, Any]:
         """Return the status of the whole lab, of the first machine unless another one is named."""
-        found: dict[str, Any] = self.cluster.ask(name or self.machines.names[0], "status")
-        return found
+        return self.cluster.status(name or self.machines.names[0])
 
     def reaches(self, host: str, other: str) -> bool:
         """Return whether a ping passes."""

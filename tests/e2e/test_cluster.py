@@ -68,7 +68,7 @@ def at_rest(up: BenchCluster) -> None:
 def test_hosts_of_three_machines_are_one_lab(running: BenchCluster) -> None:
     """EM converged: every VNIC is up, wherever it is; every machine knows all of it."""
     for machine in running.machines.names:
-        status = running.ask(machine, "status")
+        status = running.status(machine)
         assert {host["name"]: host["machine"] for host in status["hosts"]} == {
             "h1": "m1",
             "h2": "m2",
@@ -230,7 +230,7 @@ def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: Ben
     running.kill("m3")
 
     def is_gone() -> bool:
-        status = running.ask("m1", "status")
+        status = running.status("m1")
         down = {link["name"] for link in status["links"] if link["state"] == "down"}
         return status["cluster"]["there"] == ["m1", "m2"] and bool(down)
 
@@ -245,17 +245,17 @@ def test_machine_that_is_killed_takes_its_ports_down_and_comes_back(running: Ben
         limit_s=PATIENCE_S,
     )
     until(lambda: reaches(running, "h2", "h3"), "h2 does not reach h3", limit_s=PATIENCE_S)
-    lids = [host["lid"] for host in running.ask("m1", "status")["hosts"]]
+    lids = [host["lid"] for host in running.status("m1")["hosts"]]
     assert len(set(lids)) == 3
 
 
 @pytest.mark.slow
 def test_partition_heals_without_duplicates(running: BenchCluster) -> None:
-    before = {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]}
+    before = {host["name"]: host["lid"] for host in running.status("m1")["hosts"]}
     running.machines.plug("m2", plugged=False)
     try:
         until(
-            lambda: running.ask("m1", "status")["cluster"]["there"] == ["m1", "m3"],
+            lambda: running.status("m1")["cluster"]["there"] == ["m1", "m3"],
             "m1 has not noticed that m2 is cut off",
             limit_s=PATIENCE_S,
         )
@@ -267,7 +267,7 @@ def test_partition_heals_without_duplicates(running: BenchCluster) -> None:
         f"h2 is not back: {running.said('m2')[-500:]}",
         limit_s=PATIENCE_S,
     )
-    assert {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]} == before
+    assert {host["name"]: host["lid"] for host in running.status("m1")["hosts"]} == before
     until(lambda: reaches(running, "h3", "h2"), "h3 does not reach h2", limit_s=PATIENCE_S)
     done = inside(running, "h3", "ping", "-c10", "-i0.1", "-w30", H["h2"])
     assert " 10 received" in done.stdout, done.stdout

@@ -42,22 +42,22 @@ def fabric_manager_on(up: BenchCluster, machine: str, host: str) -> contextlib.A
 def test_fabric_manager_on_a_member_runs_the_fabric_of_all_machines() -> None:
     """Its SMPs cross the links between machines; the coordinator's model follows what it has set there."""
     with machines(3) as found, cluster(found, LAB, tls=False) as up:
-        assert str(up.ask("m1", "status")["parts"]["fabric manager"]["state"]).startswith("awaited: ")
+        assert str(up.status("m1")["parts"]["fabric manager"]["state"]).startswith("awaited: ")
         with fabric_manager_on(up, "m3", "h3"):
 
             def states() -> set[str]:
-                hosts = up.ask("m1", "status")["hosts"]
+                hosts = up.status("m1")["hosts"]
                 return {vnic["state"] for host in hosts for vnic in host["vnics"]}
 
             until(lambda: states() == {"up"}, "VNICs are not up", pause_s=1.0, limit_s=180)
             ping = ["ip", "netns", "exec", up.namespace("h1"), "ping", "-c3", "-i0.2", "-w20", "10.9.2.2"]
             assert subprocess.run(ping, capture_output=True, check=False).returncode == 0
             until(
-                lambda: up.ask("m1", "status")["parts"]["fabric manager"].get("host") == "h3",
+                lambda: up.status("m1")["parts"]["fabric manager"].get("host") == "h3",
                 "the coordinator does not know where the fabric manager is",
                 limit_s=60,
             )
-            lids = {host["name"]: host["lid"] for host in up.ask("m1", "status")["hosts"]}
+            lids = {host["name"]: host["lid"] for host in up.status("m1")["hosts"]}
             assert 0 not in lids.values()
             assert len(set(lids.values())) == 3
             until(

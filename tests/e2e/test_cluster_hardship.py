@@ -107,21 +107,21 @@ def test_machine_that_may_not_join_is_told_why_in_one_line(running: BenchCluster
 def test_machine_that_is_stopped_for_a_while_comes_back_with_nothing_lost_or_twice(
     running: BenchCluster,
 ) -> None:
-    before = {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]}
+    before = {host["name"]: host["lid"] for host in running.status("m1")["hosts"]}
     os.kill(running.processes["m2"].pid, signal.SIGSTOP)
     try:
         until(
-            lambda: running.ask("m1", "status")["cluster"]["there"] == ["m1"],
+            lambda: running.status("m1")["cluster"]["there"] == ["m1"],
             "m1 has not noticed that m2 says nothing",
             limit_s=PATIENCE_S,
         )
-        status = running.ask("m1", "status")
+        status = running.status("m1")
         assert status["cluster"]["machines"]["m2"] is None
         assert not reaches(running)
     finally:
         os.kill(running.processes["m2"].pid, signal.SIGCONT)
     until(lambda: reaches(running), f"h2 is not back: {running.said('m2')[-500:]}", limit_s=PATIENCE_S)
-    assert {host["name"]: host["lid"] for host in running.ask("m1", "status")["hosts"]} == before
+    assert {host["name"]: host["lid"] for host in running.status("m1")["hosts"]} == before
     until(lambda: not running.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=PATIENCE_S)
 
 
@@ -145,7 +145,7 @@ def test_machine_without_room_on_its_disk_carries_on(tmp_path: Path) -> None:
                 until(lambda: not reaches(up), "the fault does not act", limit_s=PATIENCE_S)
                 up.opavnic("m1", "fault", "clear")
                 until(lambda: reaches(up), "h2 is not back", limit_s=PATIENCE_S)
-                assert {host["name"] for host in up.ask("m2", "status")["hosts"]} == {"h1", "h2"}
+                assert {host["name"] for host in up.status("m2")["hosts"]} == {"h1", "h2"}
                 assert "h2" in up.opavnic("m1", "exec", "h2", "--", "hostname")
         finally:
             subprocess.run(["umount", str(small)], check=True)
@@ -194,11 +194,11 @@ def test_machine_whose_clock_is_wrong_joins_and_captures_have_one_time(
             until(lambda: reaches(up), "h1 does not reach h2", limit_s=PATIENCE_S)
             # the way to a machine is measured beside all else, after it has joined
             until(
-                lambda: "m2" in up.ask("m1", "status")["cluster"]["clocks"],
+                lambda: "m2" in up.status("m1")["cluster"]["clocks"],
                 "no clock of m2",
                 limit_s=PATIENCE_S,
             )
-            assert 7190 < up.ask("m1", "status")["cluster"]["clocks"]["m2"] < 7210
+            assert 7190 < up.status("m1")["cluster"]["clocks"]["m2"] < 7210
             until(lambda: "the clock of m2 is" in up.said("m1"), "nobody is told", limit_s=PATIENCE_S)
             assert re.search(r"the clock of m2 is 7(199|200)\.\d s ahead of this one's", up.said("m1"))
             packets = captured_on_both(up, tmp_path / "capture.json", plain("m1"))

@@ -36,7 +36,7 @@ def reaches(up: BenchCluster, host: str, other: str) -> bool:
 
 
 def lids(up: BenchCluster) -> dict[str, int]:
-    return {host["name"]: host["lid"] for host in up.ask("m1", "status")["hosts"]}
+    return {host["name"]: host["lid"] for host in up.status("m1")["hosts"]}
 
 
 def namespaces(up: BenchCluster) -> set[str]:
@@ -51,7 +51,7 @@ def test_coordinator_is_killed_and_started_again_and_the_lab_is_whole_until_it_e
         before = lids(up)
         up.opavnic("m1", "fault", "add", "loss", "on", "h2", "5%")
         up.kill("m1")
-        until(lambda: up.ask("m2", "status")["cluster"]["there"] == ["m2", "m3"], "m1 is there", limit_s=60.0)
+        until(lambda: up.status("m2")["cluster"]["there"] == ["m2", "m3"], "m1 is there", limit_s=60.0)
         assert namespaces(up) >= set(map(up.namespace, ("h2", "h3"))), "hosts of the others stay"
 
         up.start("m1")
@@ -67,6 +67,7 @@ def test_coordinator_is_killed_and_started_again_and_the_lab_is_whole_until_it_e
         until(
             lambda: "every agent matches the configuration" in up.opavnic("m1", "em", "verify", check=False),
             "the agents do not match the configuration",
+            pause_s=0.5,
             limit_s=PATIENCE_S,
         )
         until(lambda: not up.unaccounted(), "frames are unaccounted for", pause_s=0.3, limit_s=PATIENCE_S)
@@ -83,11 +84,11 @@ def test_members_that_met_by_a_coordinator_started_again_find_each_other_after_a
 
         def are_open(*names: str) -> set[bool]:
             """Return whether the links between two machines are open."""
-            links = up.ask(names[0], "status")["cluster"]["links"]
+            links = up.status(names[0])["cluster"]["links"]
             return {link["is_open"] for link in links if link["peer"] == names[1]}
 
         def is_whole() -> bool:
-            seen = [up.ask(name, "status")["cluster"]["there"] for name in found.names]
+            seen = [up.status(name)["cluster"]["there"] for name in found.names]
             return seen == [found.names] * 3 and reaches(up, "h2", "h3") and reaches(up, "h3", "h1")
 
         for name in ("m1", "m3"):

@@ -121,7 +121,7 @@ def give_address(namespace: str, device: str, host: int, mtu: int) -> str:
 
 
 def until(
-    condition: Callable[[], bool], otherwise: str, *, pause_s: float = 0.02, limit_s: float = _READY_S
+    condition: Callable[[], bool], otherwise: str, *, pause_s: float = 0.1, limit_s: float = _READY_S
 ) -> None:
     """Wait until a condition outside this process is true; raise PeerError after `limit_s`."""
     deadline = time.monotonic() + limit_s

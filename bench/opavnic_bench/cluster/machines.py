@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from opavnic.lab.file.errors import LabError
+from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.namespaces import NETNS_DIR
-from opavnic.lab.ownership.runtime import ROOT_VARIABLE
+from opavnic.lab.ownership.runtime import ROOT_VARIABLE, LabDir
 from opavnic_bench.base.running_lab import OWN
 from opavnic_bench.base.sites import bench_namespaces, run, until
 from opavnic_bench.base.turns import PeerError
@@ -187,6 +189,14 @@ class BenchCluster:
         command = self.machines.command(name, *OWN, *words, "--json")
         return json.loads(run(*command, env=self.machines.environment(name)))
 
+    def status(self, name: str) -> dict[str, Any]:
+        """Return the status of the lab as a machine has it; no program is started. Raises PeerError if it fails."""
+        directory = LabDir(self.machines.directory / "run" / name / self.lab)
+        try:
+            return dict(LabClient(directory.control_socket).get("/status?drift=1"))
+        except LabError as error:
+            raise PeerError(str(error)) from error
+
     def opavnic(self, name: str, *words: str, check: bool = True) -> str:
         """Run a command of the program on a machine and return its output. Raises PeerError if it fails."""
         return run(
@@ -202,8 +212,7 @@ class BenchCluster:
 
         Args:  name: the machine to ask; the first one unless given.
         """
-        found: dict[str, int] = self.ask(name or self.machines.names[0], "status")["balance"]
-        return found
+        return dict(self.status(name or self.machines.names[0])["balance"])
 
 
 @contextlib.contextmanager
