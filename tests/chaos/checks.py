@@ -22,6 +22,8 @@ FDS_SLACK: Final = 16
 WARM_UP: Final = 3
 """Rounds before memory is what it is to stay: each kind of work has been done once."""
 _SETTLED_S: Final = 20.0
+_LOOK_S: Final = 0.1
+"""How often it is looked: a look at the machine or at a lab costs some of the processor that they wait for."""
 _ADDRESSES: Final = "has an address list"
 
 
@@ -31,7 +33,7 @@ def nothing_of_ours_is_left(world: World) -> list[str]:
     def came() -> list[str]:
         return machine.compare(world.baseline, world.look()).came
 
-    wait_for(lambda: not came(), world.patience_s)  # what was killed may take an instant to go
+    wait_for(lambda: not came(), world.patience_s, _LOOK_S)  # what was killed may take an instant to go
     return [f"left after prune: {name}" for name in came()]
 
 
@@ -70,7 +72,7 @@ def manager_converges(world: World) -> list[str]:
             ]
         first = _differences(world)
         # an address list that has just changed is told by a trap, and traps are limited in rate
-        wait_for(lambda: not any(_ADDRESSES in line for line in _differences(world)), _SETTLED_S)
+        wait_for(lambda: not any(_ADDRESSES in line for line in _differences(world)), _SETTLED_S, _LOOK_S)
         wrong = [line for line in first if _ADDRESSES not in line] + _differences(world)
         return [f"em verify: {difference}" for difference in dict.fromkeys(wrong)]
     except LabError as error:
@@ -100,13 +102,13 @@ def every_vnic_is_up(world: World) -> list[str]:
             if (state := states.get((host, name), "missing")) != "up"
         ]
 
-    wait_for(lambda: not not_up(), _SETTLED_S)
+    wait_for(lambda: not not_up(), _SETTLED_S, _LOOK_S)
     return not_up()
 
 
 def every_packet_is_accounted_for(world: World) -> list[str]:
     """Nothing is missing in the balance of the fabric."""
-    wait_for(lambda: not world.steady.status()["balance"], world.patience_s)
+    wait_for(lambda: not world.steady.status()["balance"], world.patience_s, _LOOK_S)
     status = world.steady.status()
     world.figures.frames = sum(link["packets_forth"] + link["packets_back"] for link in status["links"])
     world.figures.mads = status["mads"]

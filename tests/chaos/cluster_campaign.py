@@ -28,6 +28,8 @@ RSS_SLACK_KIB: Final = 24 << 10
 FDS_SLACK: Final = 8
 WARM_UP: Final = 2
 GONE_S: Final = 20.0
+LOOK_S: Final = 0.2
+"""How often the machines are asked: that costs them some of the processor that they wait for."""
 
 
 def whole_again(world: World) -> Iterator[str]:
@@ -52,7 +54,7 @@ def every_packet_is_accounted_for(world: World) -> Iterator[str]:
             missing |= world.cluster.unaccounted(name)
             return not missing
 
-        wait_for(is_complete, GONE_S)
+        wait_for(is_complete, GONE_S, LOOK_S)
         for place, packets in missing.items():
             yield f"{name}: {packets} packets are unaccounted for at {place}"
     counters: dict[str, dict[str, int]] = {}
@@ -63,7 +65,7 @@ def every_packet_is_accounted_for(world: World) -> Iterator[str]:
         counters.update({place: counts for place, counts in shown.items() if place.endswith(" network")})
         return not any(counts["in_flight"] for counts in counters.values())
 
-    wait_for(is_at_rest, GONE_S)
+    wait_for(is_at_rest, GONE_S, LOOK_S)
     for place, counts in counters.items():
         if counts["in_flight"]:
             yield f"packets are under way between machines at rest: {place}: {counts}"

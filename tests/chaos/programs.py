@@ -210,11 +210,11 @@ class Programs:
         self.clients.clear()
 
 
-def wait_for(condition: Callable[[], bool], limit_s: float) -> bool:
+def wait_for(condition: Callable[[], bool], limit_s: float, pause_s: float = 0.02) -> bool:
     """Look again and again until something is true; return whether it came true in time."""
     end = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > end:
             return False
-        time.sleep(0.02)
+        time.sleep(pause_s)
     return True
