@@ -99,22 +99,28 @@ def test_site_names_its_version_and_offers_the_others(versions: Path, site: Path
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Any]:
-    """A tab of a browser."""
+def browser() -> Iterator[Any]:
+    """A browser."""
     chromium = shutil.which("chromium")
     playwright = pytest.importorskip("playwright.sync_api")
     if chromium is None:
         pytest.skip("chromium is not installed: make browser")
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport=SCREEN)
-        page.set_default_timeout(120_000)  # a busy machine took more than the usual half a minute for a page
-        yield page
+        yield browser
         browser.close()
 
 
+def tab_of(browser: Any, **options: Any) -> Any:
+    """Open a tab of a browser."""
+    page = browser.new_page(viewport=SCREEN, **options)
+    page.set_default_timeout(120_000)  # a busy machine took more than the usual half a minute for a page
+    return page
+
+
 @pytest.mark.slow
-def test_menu_of_versions_leads_from_one_to_the_other(versions: Path, site: Path, tab: Any) -> None:
+def test_menu_of_versions_leads_from_one_to_the_other(versions: Path, site: Path, browser: Any) -> None:
+    tab = tab_of(browser)
     shutil.copytree(site, versions / "0.0", copy_function=os.link, dirs_exist_ok=True)
     handler = partial(SimpleHTTPRequestHandler, directory=versions)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -207,10 +213,13 @@ def test_each_link_of_the_site_leads_somewhere(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_no_page_of_the_site_is_longer_than_the_mark(site: Path, tab: Any) -> None:
+def test_no_page_of_the_site_is_longer_than_the_mark(site: Path, browser: Any) -> None:
+    tab = tab_of(
+        browser, java_script_enabled=False
+    )  # scripts of the theme take most of the time, and no room
     heights = {}
     for page in sorted(site.rglob("index.html")):
-        tab.goto(page.as_uri(), wait_until="domcontentloaded")
+        tab.goto(page.as_uri())  # until its style and its pictures are there
         heights[str(page.parent.relative_to(site))] = tab.evaluate("document.documentElement.scrollHeight")
     screens = {name: height / SCREEN["height"] for name, height in heights.items()}
     assert {name: number for name, number in screens.items() if number > SCREENS} == {}
