@@ -44,6 +44,8 @@ while time.monotonic() < until and not os.path.exists(stop):
 """
 """Sends to the hosts that are two switches away and more, as fast as its interface takes it, until a file is there."""
 PATIENCE_S = 120.0
+LOOK_S = 0.2
+"""How often the lab is asked: each time costs it some of its processor."""
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +60,7 @@ def wait_until(opavnic: Program, holds: Callable[[dict[str, Any]], bool]) -> dic
     until = time.monotonic() + PATIENCE_S
     while not holds(state := data(opavnic, "status")):
         assert time.monotonic() < until, state
+        time.sleep(LOOK_S)
     return state
 
 
