@@ -141,8 +141,11 @@ kernel: venv ## build the kernel that `make test-kernel` needs, unless it is bui
 kernel-tools:
 	@sh tools/install-packages.sh $(KERNEL_TOOLS)
 
+# what else is in tests/unit/opavnic/kernel needs none: `make test` runs it
+KERNEL_TESTS = $(shell grep -l 'require_kernel(' tests/unit/opavnic/kernel/test_*.py tests/e2e/test_*.py)
+
 test-kernel: venv deps kernel ## Linux's own opa_vnic and hfi1: vectors and MADs beside our agent, virtual time, and hosts of labs
-	$(ONE_BY_ONE) -n 2 --dist loadfile -rs -m 'not long' $(OPTIONS) tests/unit/opavnic/kernel tests/e2e/test_kernel_host.py tests/e2e/test_hfi1_*.py tests/e2e/test_umad_kernel.py
+	$(ONE_BY_ONE) -n 2 --dist loadfile -rs -m 'not long and not alone' $(OPTIONS) $(KERNEL_TESTS)
 
 test-guests: venv deps ## containers of podman and docker, and a virtual machine of QEMU, as hosts of labs
 	@sh tools/install-packages.sh $(GUEST_TOOLS)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -78,34 +77,6 @@ def test_random_calls_do_the_same_at_our_device_and_at_the_kernels(
         assert len(ours) == COUNT
         for at, (call, other) in enumerate(zip(ours, theirs, strict=True)):
             assert call == other, f"seed {one}, call {at}"
-
-
-OURS: Final = """name: {name}
-hosts: {{h1: {{may_manage: true}}, h2: {{}}}}
-em: external
-vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: all}}]
-"""
-RECORDED: Final = Path(__file__).parents[1] / "vectors" / "hfi1-umad-1.jsonl.gz"
-
-
-@pytest.mark.parametrize("seeds", [range(1, 3), pytest.param(range(3, 13), marks=pytest.mark.slow)])
-def test_random_calls_do_what_they_did_at_the_device_of_hfi1(
-    opavnic: Program, tmp_path: Path, seeds: range
-) -> None:
-    if reason := why_no_fuse():
-        pytest.skip(reason)
-    name, lab = f"ku{os.getpid()}", tmp_path / "lab.yaml"
-    lab.write_text(OURS.format(name=name))
-    assert opavnic("up", lab, "-d").returncode == 0
-    with gzip.open(RECORDED, "rt") as lines:
-        recorded = {one["seed"]: one["calls"] for one in map(json.loads, lines)}
-    for seed in seeds:
-        calls = recorded[seed]
-        words = (sys.executable, CALLS, str(seed), str(len(calls)))
-        done = opavnic("exec", "--umad", "h1", "--", *words, timeout=200)
-        assert done.returncode == 0, done.stderr
-        for at, (line, other) in enumerate(zip(done.stdout.splitlines(), calls, strict=True)):
-            assert json.loads(line) == other, f"seed {seed}, call {at}"
 
 
 def test_manager_on_the_kernels_own_umad_configures_kernels_and_hosts(
