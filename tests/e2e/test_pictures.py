@@ -1,6 +1,7 @@
 """The pictures in docs/, taken of real labs in a real browser.
 
-They are left in build/pictures; `make pictures` has them written to docs/pictures, where they are looked at.
+They are left in build/pictures; `make pictures` has them written to docs/pictures, where they are looked at. One of
+each kind is slow, the rest long: what they show of the web view is held by tests of that.
 """
 
 from __future__ import annotations
@@ -203,6 +204,7 @@ def test_two_hosts_with_traffic(browser: BrowserContext, lab: Callable[[Path, st
         take(page, "two-hosts", width=1000, height=700, parts=drawing(page))
 
 
+@pytest.mark.long
 def test_fat_tree_with_a_cut_link_and_a_hot_spot(
     browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
 ) -> None:
@@ -267,6 +269,7 @@ def test_report_of_a_scenario_that_fails(browser: BrowserContext, tmp_path: Path
     take(page, "report", width=1000)
 
 
+@pytest.mark.long
 def test_fabric_vnic_and_timeline(
     browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
 ) -> None:
@@ -315,7 +318,8 @@ def test_fabric_vnic_and_timeline(
 
 
 @pytest.mark.parametrize(
-    ("example", "picture"), [("lnet-bonding", "web-lnet"), ("lnet-multi-rail", "web-multi-rail")]
+    ("example", "picture"),
+    [("lnet-bonding", "web-lnet"), pytest.param("lnet-multi-rail", "web-multi-rail", marks=pytest.mark.long)],
 )
 def test_lnet(
     browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], example: str, picture: str
@@ -333,6 +337,7 @@ def test_lnet(
         take(page, picture)
 
 
+@pytest.mark.long
 def test_load_balancer(
     browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
 ) -> None:
@@ -366,6 +371,7 @@ def test_load_balancer(
         take(page, "web-load-balancer", runtime=tmp_path / "run")
 
 
+@pytest.mark.long
 def test_two_hundred_hosts(browser: BrowserContext) -> None:
     vesw = {"id": 2, "name": "blue", "pkey": 0x8002, "subnet": "10.9.0.0/16", "members": "all"}
     many = {
