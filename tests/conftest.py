@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """End at once where the native module is required and missing: its tests would only be skipped."""
     if REQUIRED and not BUILT:
         raise pytest.UsageError(f"OPAVNIC_REQUIRE_NATIVE=1: {why_not_native()}")
+    _begin_apart(config)
     # Suites that tests start would each parse all modules for constants that hypothesis may try.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(config.rootpath / ".hypothesis"))
     if threading.current_thread() is threading.main_thread():
@@ -49,6 +50,17 @@ def pytest_configure(config: pytest.Config) -> None:
             # are to hear these signals unless a test says otherwise (SIGINT_IGNORED in processes.py).
             if signal.getsignal(number) is signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
+
+
+def _begin_apart(config: pytest.Config) -> None:
+    """Let each worker begin to collect at another place: what one has compiled and rewritten, the others find."""
+    here = Path(__file__).parent
+    if not hasattr(config, "workerinput") or [config.rootpath / place for place in config.args] != [here]:
+        return
+    folders = [at for at in here.iterdir() if at.name != "unit"] + list((here / "unit").iterdir())
+    places = sorted(str(at) for at in folders if at.is_dir() or at.name.startswith("test_"))
+    first = int(config.workerinput["workerid"][2:]) * len(places) // config.workerinput["workercount"]
+    config.args = places[first:] + places[:first]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -91,7 +103,7 @@ def _spread(items: list[pytest.Item]) -> list[pytest.Item]:
     order: list[tuple[float, Path]] = []
     for waits in (True, False):
         kind = [path for path in files if (E2E in path.parents) is waits]
-        kind.sort(key=lambda path: -len(files[path]))
+        kind.sort(key=lambda path: (-len(files[path]), path))  # workers collect them in any order
         order += [(place / len(kind), path) for place, path in enumerate(kind)]
     return [item for _, path in sorted(order) for item in files[path]]
 
