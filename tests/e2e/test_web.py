@@ -152,7 +152,9 @@ def test_table_without_rows_says_so_without_a_sign_of_warning(page: Page, url: s
     assert nothing.locator("i, svg, img").count() == 0
 
 
-PATHS = ("/", "/vnics", "/vnic/h1/blue", "/packets", "/mads", "/timeline", "/parts")
+PATHS = ("/", "/vnics", "/vnic/h1/blue", "/parts")
+OWN_TESTS = ("/packets", "/mads", "/timeline")
+"""Pages of which other tests look for barriers, with what these pages show then; sizes and colours are slow."""
 
 
 def test_packet_is_followed_hop_by_hop_with_its_header(page: Page, url: str) -> None:
@@ -193,7 +195,9 @@ SIZES: tuple[ViewportSize, ...] = (WINDOW, {"width": 390, "height": 844}, {"widt
 """Pixels of a window, a phone and a large screen."""
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "path", [*PATHS, *(pytest.param(path, marks=pytest.mark.slow) for path in OWN_TESTS)]
+)
 def test_page_keeps_nobody_out(tab: Page, url: str, path: str) -> None:
     """axe-core finds nothing serious, light and dark, and nothing is beside the window."""
     go(tab, url, path, "web")

@@ -77,7 +77,10 @@ def _settled(bed: Lossless) -> int:
     return bed.got
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(shape, marks=[pytest.mark.slow] if shape == "torus 8x8" else []) for shape in SHAPES],
+)
 def test_min_hop_beside_it_has_a_cycle_and_sticks(shape: str) -> None:
     bed = Lossless(SHAPES[shape](), "min-hop", may_deadlock=True, made_by=FASTEST)
     assert not is_free(bed)
@@ -93,7 +96,9 @@ def test_min_hop_is_refused_with_its_cycle_and_what_is_free_of_it(shape: str) ->
 
 
 @pytest.mark.parametrize("engine", BUILT)
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize(
+    "seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 30))]
+)
 def test_random_fabrics_with_cables_cut_under_traffic(seed: int, engine: str) -> None:
     bed = Lossless(random_topology(seed), "lane-shift", vls=4, made_by=BUILT[engine])
     assert is_free(bed)

@@ -52,7 +52,7 @@ async def test_members_that_leave_and_join_leave_nothing_behind(times: int) -> N
 
 
 @pytest.mark.looptime
-@pytest.mark.parametrize("times", [50, pytest.param(5000, marks=LONG)])
+@pytest.mark.parametrize("times", [25, pytest.param(5000, marks=LONG)])
 async def test_hosts_that_come_and_go_leave_nothing_behind(times: int) -> None:
     async with lab_in_memory(LAB) as lab:
         live = LivingLab(lab)
