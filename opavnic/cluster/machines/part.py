@@ -242,7 +242,7 @@ class Follower:
             self._came_up.update(map(node_of, self._links[name].ends) if name in self._links else ())
             if not notice.more:
                 names, self._came_up = self._came_up, set()
-                for node in self._programs.keys() & names:
+                for node in sorted(self._programs.keys() & names):
                     apply_program(self._fabric, node, self._programs[node])
 
     def forget(self) -> None:

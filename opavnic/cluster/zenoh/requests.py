@@ -47,10 +47,6 @@ class Requests:
         self._unread = threading.BoundedSemaphore(MAX_UNREAD)
         self._served: set[asyncio.Task[None]] = set()
 
-    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send and receive in this loop."""
-        self._loop = loop
-
     def soon(self, call: Callable[..., None], *arguments: Any) -> None:
         """Run `call` in the loop, in the order of these calls. From any thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed: nothing can handle it any more
@@ -109,8 +105,10 @@ class Requests:
         raise PeerRequestError(f"{where}: {reason if isinstance(reason, str) else 'malformed reply'}")
 
     def declare(self, session: zenoh.Session, name: NodeName) -> Any:
-        """Reply to requests for a name that come by a session, as long as what is returned is kept."""
+        """Reply, in this loop, to requests for a name that come by a session, as long as what is returned is kept."""
         import zenoh
+
+        self._loop = asyncio.get_running_loop()
 
         def on_query(query: zenoh.Query) -> None:
             if self._unread.acquire(blocking=False):

@@ -79,7 +79,6 @@ class ZenohTransport:
                  be used. ClusterError: no coordinator answers.
         """
         self._loop = asyncio.get_running_loop()
-        self._requests.begin(self._loop)
         try:
             self._listener.listen(self._plan.listen, is_beside=not self._plan.join)
             self._session = await asyncio.to_thread(open_session, self._plan, self.epoch)
