@@ -156,9 +156,8 @@ class PythonEngine(Engine):
                 on_stop=self._stopper(source),
                 arrives=isinstance(source, BoundaryEnd),
             )
-            direction.lead_to(
-                target if target is not None else _Boundary(self._state, direction.number, self._lend)
-            )
+            far_end = target or _Boundary(self._state, direction.number, self._lend)
+            direction.lead_to(far_end.receive)
             if (near := ports[side]) is not None:
                 near.leaving = direction
                 direction.set_egress(0, near.config.egress)
@@ -336,7 +335,7 @@ class PythonEngine(Engine):
             on_stop=lambda _now, _stopped: None,
             arrives=True,
         )
-        gone.lead_to(_Boundary(self._state, number, self._lend))
+        gone.lead_to(_Boundary(self._state, number, self._lend).receive)
         gone.configure(0, PLAIN_LINK, False)
         return gone
 

@@ -155,7 +155,7 @@ def run_vema_kernel(paths: Sequence[Path]) -> list[Result]:
     """
     with live_kernel() as kernel:
         probes = run_probes(kernel, our_port())  # first: they are for an agent without vports
-        return [*(run_vema_target(path, kernel, kernel.lid) for path in paths), probes]
+        return [*(run_vema_target(path, kernel.request, kernel.lid) for path in paths), probes]
 
 
 def run_probes(kernel: AskedPort, ours: AskedPort) -> Result:

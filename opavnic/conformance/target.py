@@ -20,7 +20,7 @@ removes them; a caller that owns the target may.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_OPA,
@@ -65,18 +65,15 @@ _LIST_COMPARED: Final = IfaceMacs.HEADER.place("start").size
 _COUNTERS_COMPARED: Final = SummaryCounters.HEADER.place("tx_errors").offset
 
 
-class AgentClient(Protocol):
-    """Asks agents; `MadClient` is one."""
-
-    def request(self, lid: int, mad: bytes) -> bytes | None:
-        """Send a request and return its response, or None."""
+AskAgent = Callable[[int, bytes], bytes | None]
+"""Sends a request to the agent at a LID and returns its response, or None."""
 
 
 class _Target:
     """The agent of one port, and the mapping of the session's vports to its own."""
 
-    def __init__(self, client: AgentClient, lid: int) -> None:
-        self._client = client
+    def __init__(self, request: AskAgent, lid: int) -> None:
+        self._request = request
         self.lid = lid
         self._fresh: Iterator[int] = iter(self._find_fresh())
         self._used: list[int] = []
@@ -100,14 +97,14 @@ class _Target:
         Raises:  AgentError: no response, or an error.
         """
         request = build_request(method, attr_id, data, attr_mod=vport_num, tid=1)
-        response = self._client.request(self.lid, request.build())
+        response = self._request(self.lid, request.build())
         if response is None:
             raise AgentError(f"the agent at LID {self.lid:#x} does not answer")
         return read_response(request, Mad.parse(response))
 
     def send(self, request: bytes) -> bytes | None:
         """Send a request of the session."""
-        return self._client.request(self.lid, request)
+        return self._request(self.lid, request)
 
     def begin_session(self) -> None:
         """Put the agent in the initial state of every session."""
@@ -155,7 +152,7 @@ class _Target:
 
 def run_vema_target(
     path: Path,
-    client: AgentClient,
+    request: AskAgent,
     lid: int,
     remove: Callable[[int, list[int]], object] = lambda lid, vports: None,
 ) -> Result:
@@ -166,7 +163,7 @@ def run_vema_target(
              has ended. AgentError: the agent does not answer the requests that prepare a session.
     """
     result = Result("vema", str(path))
-    target = _Target(client, lid)
+    target = _Target(request, lid)
     try:
         for session in read_cases(path, VemaSession.parse):
             skipped, cleared = result.skipped, result.cleared

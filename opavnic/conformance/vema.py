@@ -97,7 +97,7 @@ class _SessionRun:
         self._netdevs: dict[int, MemoryNetdev] = {}
         """By vport, as are the adapters."""
         self._agent = Agent(
-            self,
+            self.create_vnic,
             opa_port_num=OWN_PORT,
             now=self._clock.time,
             send_trap=self._traps.append,

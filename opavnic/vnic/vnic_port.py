@@ -68,7 +68,7 @@ class VnicPort:
         self.demux = VnicDemux(driver_quirks=driver_quirks)
         self._make_agent = partial(
             Agent,
-            self,
+            self.create_vnic,
             opa_port_num=port.opa_port_num,
             now=clock.time,
             send_trap=self._send_trap,

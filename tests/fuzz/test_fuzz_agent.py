@@ -36,7 +36,7 @@ class FuzzedPort:
         self.adapters: list[tuple[Adapter, MemoryNetdev]] = []
         self.traps = 0
         self.agent = Agent(
-            self,
+            self.create_vnic,
             opa_port_num=1,
             now=lambda: self.now,
             send_trap=self._trap,

@@ -1,6 +1,6 @@
 """The management agent (VEMA) of one HFI port: MADs in, MADs out. Sans-IO.
 
-agent = Agent(provider, opa_port_num=1, now=clock.time, send_trap=sink)
+agent = Agent(create_vnic, opa_port_num=1, now=clock.time, send_trap=sink)
 response = agent.receive(mad, pkey=0xFFFF)
 
 As with the driver, every request gets a response: the first 40 bytes of the request with method
@@ -20,7 +20,7 @@ from typing import Final
 
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER, MacAddr
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MAD_SIZE, METHOD_OFFSET, MadHeader, Method
-from vema.agent.vnic import Vnic, VnicProvider
+from vema.agent.vnic import CreateVnic, Vnic
 from vema.attributes.attr_id import VNIC, AttrId, Value
 from vema.attributes.class_port_info import CAPABILITY_TRAPS, ClassPortInfo
 from vema.attributes.iface_macs import MAX_MACS, IfaceMacs
@@ -71,7 +71,7 @@ class Agent:
 
     def __init__(
         self,
-        provider: VnicProvider,
+        create_vnic: CreateVnic,
         *,
         opa_port_num: int,
         now: Callable[[], float],
@@ -90,7 +90,7 @@ class Agent:
         self.vnics: dict[VportNum, Vnic] = {}
         self.class_port_info = ClassPortInfo()
         self.counters = AgentCounters()
-        self._provider = provider
+        self._create_vnic = create_vnic
         self._opa_port_num = opa_port_num
         self._name = name or f"port {opa_port_num}"
         self._now = now
@@ -176,7 +176,7 @@ class Agent:
         vnic = self.vnics.get(vport_num)
         if vnic is None:
             try:
-                vnic = self._provider.create_vnic(vport_num, self.report)
+                vnic = self._create_vnic(vport_num, self.report)
             except VnicUnavailableError as error:
                 log.warning("[%s vport %d] not created: %s", self._name, vport_num, error)
                 return _INVALID

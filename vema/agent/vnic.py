@@ -66,13 +66,8 @@ class Vnic(Protocol):
 VnicReport = Callable[[Vnic, TrapOpcode], None]
 """Reports a change of a VNIC to the agent, which may send a trap."""
 
+CreateVnic = Callable[[VportNum, VnicReport], Vnic]
+"""Creates a VNIC with power-on defaults and a netdev, when the EM configures a vport that does not exist yet.
 
-class VnicProvider(Protocol):
-    """Creates VNICs when the EM configures a vport that does not exist yet."""
-
-    def create_vnic(self, vport_num: VportNum, report: VnicReport) -> Vnic:
-        """Return a new VNIC with power-on defaults and a netdev.
-
-        Raises:  VnicUnavailableError: the host cannot provide a netdev.
-        """
-        ...
+Raises:  VnicUnavailableError: the host cannot provide a netdev.
+"""

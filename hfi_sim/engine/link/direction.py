@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.quantities import SizeOrTime
@@ -32,12 +31,9 @@ from hfi_sim.engine.link.vl_counters import (
 from hfi_sim.engine.link.wire import Queue, Visibility, Wire
 from hfi_sim.wire.lrh16b import sc_of
 
-
-class FarEnd(Protocol):
-    """The port at the far end."""
-
-    def receive(self, now: int, packet: bytes, hops: int, space: Space | None, /) -> None:
-        """Receive a packet. Args: space: its room in the receive buffer, on a link with credits."""
+Receive = Callable[[int, bytes, int, Space | None], None]
+"""How the far end takes a packet: now, the packet, the switches that it has visited, and on a link with credits its
+room in the receive buffer."""
 
 
 class Direction:
@@ -64,7 +60,7 @@ class Direction:
         """
         self.number = number
         self.counters = counters
-        self._target: FarEnd
+        self._receive: Receive
         self._state = state
         self._arrives = arrives
         self._config = config = self._here(config)
@@ -101,9 +97,9 @@ class Direction:
         """The layer that takes a packet first."""
         self.compose()
 
-    def lead_to(self, target: FarEnd) -> None:
-        """Set the port that receives arriving packets; called once, before anything arrives."""
-        self._target = target
+    def lead_to(self, receive: Receive) -> None:
+        """Set how the port at the far end receives arriving packets; called once, before anything arrives."""
+        self._receive = receive
 
     def compose(self) -> None:
         """Compose the layers that are needed now."""
@@ -191,10 +187,10 @@ class Direction:
             vl = self._vl_of[sc_of(packet)] if self._lanes is None else self._lanes.first_vl
             self._tally.carried(vl, packet)
         if self._lanes is None:
-            self._target.receive(now, packet, hops, None)
+            self._receive(now, packet, hops, None)
         else:
             space = self._lanes.arrived(packet)
-            self._target.receive(now, packet, hops, space)
+            self._receive(now, packet, hops, space)
             space.release()
 
     # --- changes -------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def _run_target(files: list[Path], target: Path, lid: int | None) -> list[Result
                 raise MadSocketError(f"{target}: no port of the lab has a management agent")
             lid = agents[0]
         remove = _remover(target)
-        return [run_vema_target(path, client, lid, remove) for path in files]
+        return [run_vema_target(path, client.request, lid, remove) for path in files]
 
 
 def _remover(target: Path) -> Callable[[int, list[int]], object]:

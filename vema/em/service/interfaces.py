@@ -5,34 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration
-from hfi_sim.management.mad.transactions import Done
-from hfi_sim.wire.mad.header import Mad
+from hfi_sim.management.sa.session import SaTransport
 from vema.em.core.virtual_switches import Group
 from vema.em.desired.ports import PortFacts
 
 
-class MadTransport(Protocol):
+class MadTransport(SaTransport, Protocol):
     """The MAD stack of the port that the EM runs on; `hfi_sim.management.mad.stack.MadStack` is one."""
-
-    def submit(
-        self, dlid: int, mad: Mad, done: Done, *, timeout_s: float = 1.0, retries: int = 3, sl: int = 0
-    ) -> int:
-        """Send a request with a fresh transaction id; call `done` once, with the response or None."""
-        ...
 
     def send(self, dlid: int, mad: bytes, *, sl: int = 0) -> object:
         """Send one MAD without waiting for a response."""
         ...
-
-    def register_agent(
-        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], handler: AgentHandler
-    ) -> AgentRegistration:
-        """Pass MADs of a class with certain methods to `handler`."""
-        ...
-
-    def unregister_agent(self, registration: AgentRegistration) -> None:
-        """End a registration."""
 
 
 class EmSubnet(Protocol):

@@ -273,5 +273,5 @@ def test_conformance_repeats_a_session_that_another_manager_came_between(
 ) -> None:
     with MeddledClient(lab.path, timeout_s=20) as client:
         client.every = every
-        result = run_vema_target(VECTORS / "vema-1.jsonl.gz", client, lab.host.lid)
+        result = run_vema_target(VECTORS / "vema-1.jsonl.gz", client.request, lab.host.lid)
     assert result.ok is ok, [line for difference in result.differences for line in difference.lines()]

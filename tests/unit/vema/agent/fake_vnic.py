@@ -76,7 +76,7 @@ class AgentBench:
         self.vnics: dict[int, FakeVnic] = {}
         self.out_of_netdevs = False
         self.agent = Agent(
-            self,
+            self.create_vnic,
             opa_port_num=1,
             now=lambda: self.now,
             send_trap=self.traps.append,
