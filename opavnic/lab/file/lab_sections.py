@@ -31,38 +31,30 @@ from vema.em.desired.problems import KeyPath, Problem
 MAX_WORKERS: Final = 256
 
 
-def em_section(value: object) -> object:
-    """Return the section `em` as a mapping; a file may give one word in its place. Raises ValueError."""
+def _or_word(value: object, kind: type[Section], key: str, expected: str) -> object:
+    """Return a section as a mapping; a file may give one word in its place, the value of `key`. Raises ValueError."""
     if value is None:
         return {}
-    if value is False:  # YAML 1.1 reads `off` as false
-        return {"mode": "off"}
-    if not isinstance(value, str | dict | Em):
-        raise ValueError(
-            f"should be builtin, external, off, or a mapping with keys such as mode and mac, not {value!r:.60}"
-        )
-    return {"mode": value} if isinstance(value, str) else value
+    if not isinstance(value, str | dict | kind):
+        raise ValueError(f"should be {expected}, not {value!r:.60}")
+    return {key: value} if isinstance(value, str) else value
+
+
+def em_section(value: object) -> object:
+    """Return the section `em` as a mapping. Raises ValueError: it is neither that nor a word."""
+    value = "off" if value is False else value  # YAML 1.1 reads `off` as false
+    return _or_word(value, Em, "mode", "builtin, external, off, or a mapping with keys such as mode and mac")
 
 
 def subnet_manager_section(value: object) -> object:
-    """Return the section `subnet_manager` as a mapping; a file may give one word in its place. Raises ValueError."""
-    if value is None:
-        return {}
-    if not isinstance(value, str | dict | SubnetManagement):
-        raise ValueError(f"should be builtin, external, or a mapping with the key mode, not {value!r:.60}")
-    return {"mode": value} if isinstance(value, str) else value
+    """Return the section `subnet_manager` as a mapping. Raises ValueError: it is neither that nor a word."""
+    return _or_word(value, SubnetManagement, "mode", "builtin, external, or a mapping with the key mode")
 
 
 def datapath_section(value: object) -> object:
-    """Return the section `datapath` as a mapping; a file may give one word in its place. Raises ValueError."""
-    if value is None:
-        return {}
-    if not isinstance(value, str | dict | Datapath):
-        raise ValueError(
-            "should be auto, python, native, or a mapping with the keys engine, workers and merge_udp, "
-            f"not {value!r:.60}"
-        )
-    return {"engine": value} if isinstance(value, str) else value
+    """Return the section `datapath` as a mapping. Raises ValueError: it is neither that nor a word."""
+    expected = "auto, python, native, or a mapping with the keys engine, workers and merge_udp"
+    return _or_word(value, Datapath, "engine", expected)
 
 
 def _workers(value: object) -> object:
