@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from hfi_sim.base.errors import FabricError, WireError
+from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
 from hfi_sim.base.types import LID_NONE, PortEvent, PortState
 from hfi_sim.management.sa.client import status_text, table_of
 from hfi_sim.nodes.hfi import HfiPort
@@ -141,21 +141,12 @@ async def ask_tables(
 
 
 async def _ask(port: HfiPort, attr_id: SaAttrId | int) -> Mad | None:
-    answer: asyncio.Future[Mad | None] = asyncio.get_running_loop().create_future()
-
-    def done(mad: Mad | None) -> None:
-        if not answer.done():  # the requester may have left
-            answer.set_result(mad)
-
-    port.mad.submit(
-        port.sm_lid,
-        table_of(attr_id).mad(),
-        done,
-        timeout_s=TIMEOUT_S,
-        retries=RETRIES,
-        sl=port.settings.info.master_sm_sl,
-    )
-    return await answer
+    sl = port.settings.info.master_sm_sl
+    request = table_of(attr_id).mad()
+    try:
+        return await port.mad.request(port.sm_lid, request, timeout_s=TIMEOUT_S, retries=RETRIES, sl=sl)
+    except MadTimeoutError:
+        return None
 
 
 def _records(mad: Mad | None, kind: type[SaRecord]) -> list[Any]:
