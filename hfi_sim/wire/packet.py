@@ -138,11 +138,6 @@ class Packet16B:
         return self.lrh.build() + self.payload + self.pad + trailer
 
 
-def parse_packet(data: WireBytes) -> Packet16B:
-    """Take `data`, exactly one packet, apart; see `Packet16B.parse`."""
-    return Packet16B.parse(data)
-
-
 def pad_count(unpadded_len: int) -> int:
     """Return the number of pad bytes, 0-7, after `unpadded_len` bytes of header and payload."""
     return -(unpadded_len + TRAILER_SIZE) % QUAD_WORD

@@ -19,7 +19,7 @@ from hfi_sim.wire.icrc import ICRC_SIZE, PAD_COUNT_MASK, TRAILER_SIZE, Icrc
 from hfi_sim.wire.lrh16b import L4, L4_BYTE, EthernetL4, FmHeader, Lrh16B, is_9b
 from hfi_sim.wire.lrh16b import SIZE as HEADER_SIZE
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadHeader, RmppHeader, VendorHeader, is_vendor_class
-from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Trailer, check_packet, parse_packet
+from hfi_sim.wire.packet import MIN_PACKET, QUAD_WORD, Packet16B, Trailer, check_packet
 from hfi_sim.wire.packet_9b import UD_SEND_ONLY, Bth, Deth, Lrh9B, bth_at
 from opavnic.decode import meanings
 
@@ -140,7 +140,7 @@ def describe_packet(data: bytes, icrc: Icrc | None, mad_layers: MadLayers | None
     has_head = is_9b(data)
     if not has_head:
         try:
-            parse_packet(data)
+            Packet16B.parse(data)
         except WireError as fault:
             described.faults.append(fault)
     described.add_header(

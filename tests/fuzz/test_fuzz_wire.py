@@ -12,7 +12,7 @@ from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import EthernetL4, FmHeader, Lrh16B
 from hfi_sim.wire.mad.fm_packet import parse_fm_payload
 from hfi_sim.wire.mad.header import MadHeader, oui_of
-from hfi_sim.wire.packet import build_packet, check_packet, parse_packet, strip
+from hfi_sim.wire.packet import Packet16B, build_packet, check_packet, strip
 from opavnic.decode.describe import describe_frame, describe_packet
 
 ICRC = Icrc()
@@ -23,7 +23,7 @@ PARSERS = [
     MadHeader.parse,
     oui_of,
     parse_fm_payload,
-    parse_packet,
+    Packet16B.parse,
     describe_frame,
     lambda data: describe_packet(data, ICRC),
 ]
@@ -72,7 +72,7 @@ def test_check_packet_any_bytes_never_raises_and_agrees_with_parse(data: bytes) 
     for icrc in (None, ICRC):
         assert check_packet(data, icrc) in (None, Drop.RX_TRUNCATED, Drop.RX_L2, Drop.RX_LENGTH, Drop.RX_ICRC)
     try:
-        packet = parse_packet(data)
+        packet = Packet16B.parse(data)
     except WireError:
         assert check_packet(data, None) is not None
         return

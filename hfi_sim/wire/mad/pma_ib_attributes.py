@@ -21,10 +21,6 @@ CAP_EXTENDED: Final = 0x0200
 _SOURCE: Final = "ib_pma.h of Linux"
 
 
-def _count(bits: int, meaning: str) -> Field:
-    return Field(bits, meaning)
-
-
 def _header(name: str, fields: Mapping[str, Field]) -> Header:
     return Header(name, name, "big", fields, module=__name__, source=_SOURCE)
 
@@ -38,17 +34,17 @@ PORT_COUNTERS: Final = _header(
     "PortCounters",
     {
         **_SELECT,
-        "symbol_error": _count(16, "always 0 on Omni-Path"),
-        "link_error_recovery": _count(8, "always 0 here"),
-        "link_downed": _count(8, "how often the link went down"),
-        "port_rcv_errors": _count(16, "packets received that are malformed, damaged, or not for this port"),
-        "port_rcv_remote_physical_errors": _count(16, "always 0 here"),
-        "port_rcv_switch_relay_errors": _count(16, "always 0 at an HFI"),
-        "port_xmit_discards": _count(
+        "symbol_error": Field(16, "always 0 on Omni-Path"),
+        "link_error_recovery": Field(8, "always 0 here"),
+        "link_downed": Field(8, "how often the link went down"),
+        "port_rcv_errors": Field(16, "packets received that are malformed, damaged, or not for this port"),
+        "port_rcv_remote_physical_errors": Field(16, "always 0 here"),
+        "port_rcv_switch_relay_errors": Field(16, "always 0 at an HFI"),
+        "port_xmit_discards": Field(
             16, "packets not sent: port or link down, queue full, longer than the MTU"
         ),
-        "port_xmit_constraint_errors": _count(8, "packets not sent for their P_Key or SLID"),
-        "port_rcv_constraint_errors": _count(8, "packets received with a P_Key that does not fit"),
+        "port_xmit_constraint_errors": Field(8, "packets not sent for their P_Key or SLID"),
+        "port_rcv_constraint_errors": Field(8, "packets received with a P_Key that does not fit"),
         "reserved_18": Field(8, "0"),
         "link_overrun_errors": Field(
             8,
@@ -66,12 +62,12 @@ PORT_COUNTERS: Final = _header(
             },
         ),
         "reserved_20": Field(16, "0"),
-        "VL15_dropped": _count(16, "always 0 on Omni-Path"),
-        "port_xmit_data": _count(32, "always 0: PortCountersExtended has it"),
-        "port_rcv_data": _count(32, "always 0: PortCountersExtended has it"),
-        "port_xmit_packets": _count(32, "always 0: PortCountersExtended has it"),
-        "port_rcv_packets": _count(32, "always 0: PortCountersExtended has it"),
-        "port_xmit_wait": _count(32, "always 0: the OPA form has it"),
+        "VL15_dropped": Field(16, "always 0 on Omni-Path"),
+        "port_xmit_data": Field(32, "always 0: PortCountersExtended has it"),
+        "port_rcv_data": Field(32, "always 0: PortCountersExtended has it"),
+        "port_xmit_packets": Field(32, "always 0: PortCountersExtended has it"),
+        "port_rcv_packets": Field(32, "always 0: PortCountersExtended has it"),
+        "port_xmit_wait": Field(32, "always 0: the OPA form has it"),
     },
 )
 PORT_COUNTERS_EXTENDED: Final = _header(
@@ -79,14 +75,14 @@ PORT_COUNTERS_EXTENDED: Final = _header(
     {
         **_SELECT,
         "reserved_4": Field(32, "0"),
-        "port_xmit_data": _count(64, "flits of 8 bytes sent"),
-        "port_rcv_data": _count(64, "flits of 8 bytes received"),
-        "port_xmit_packets": _count(64, "packets sent"),
-        "port_rcv_packets": _count(64, "packets received"),
-        "unicast_xmit_packets": _count(64, "always 0 at an HFI of Omni-Path"),
-        "unicast_rcv_packets": _count(64, "always 0 at an HFI of Omni-Path"),
-        "multicast_xmit_packets": _count(64, "packets sent to groups"),
-        "multicast_rcv_packets": _count(64, "packets received for groups"),
+        "port_xmit_data": Field(64, "flits of 8 bytes sent"),
+        "port_rcv_data": Field(64, "flits of 8 bytes received"),
+        "port_xmit_packets": Field(64, "packets sent"),
+        "port_rcv_packets": Field(64, "packets received"),
+        "unicast_xmit_packets": Field(64, "always 0 at an HFI of Omni-Path"),
+        "unicast_rcv_packets": Field(64, "always 0 at an HFI of Omni-Path"),
+        "multicast_xmit_packets": Field(64, "packets sent to groups"),
+        "multicast_rcv_packets": Field(64, "packets received for groups"),
     },
 )
 LIMITS: Final[Mapping[str, int]] = {

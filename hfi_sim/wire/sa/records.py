@@ -18,11 +18,9 @@ LEASE_FOREVER: Final = 0xFFFFFFFF
 JOIN_FULL: Final = 1
 JOIN_NON_MEMBER: Final = 2
 JOIN_SEND_ONLY: Final = 4
-JOIN_SEND_ONLY_FULL: Final = 8
 SELECT_GREATER: Final = 0
 SELECT_LESS: Final = 1
 SELECT_EXACTLY: Final = 2
-SELECT_LARGEST: Final = 3
 _SELECTORS: Final = {0: "greater than", 1: "less than", 2: "exactly", 3: "the largest there is"}
 
 

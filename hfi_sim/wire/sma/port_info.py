@@ -117,8 +117,6 @@ CAP3_VLR: Final = 1 << 0
 """Bit of capability_mask3: there is a table SCtoVLr."""
 CAP3_SHARED_SPACE: Final = 1 << 3
 CAP3_ASYNC_SC2VL: Final = 1 << 6
-CAP3_MAX_LID: Final = 1 << 12
-_MGMT_ALLOWED: Final = 1 << 3
 
 
 @declared("PortStates", "port states", "big", source=_SOURCE, names_itself=True)

@@ -11,14 +11,9 @@ from opavnic.cli.base.group import LateHelpCommand, command_group
 from opavnic.cli.base.output import print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from opavnic.lab.ownership.client import LabClient
     from opavnic.state.fabric import FaultsSet
 
 app = command_group("Inject and remove faults in the fabric of a running lab.")
-
-
-def _client(lab: str | None) -> LabClient:
-    return lab_client(lab)
 
 
 def _print(faults: FaultsSet, as_json: bool) -> None:
@@ -68,7 +63,7 @@ def add(
 
     text = " ".join(fault)
     parse_fault(text)
-    _print(_client(lab).change(FaultAdded, "/faults", {"fault": text}), as_json)
+    _print(lab_client(lab).change(FaultAdded, "/faults", {"fault": text}), as_json)
 
 
 @app.command(epilog="Example: opavnic fault show --json")
@@ -76,7 +71,7 @@ def show(lab: LabOption = None, as_json: AsJson = False) -> None:
     """List the faults with their effects so far, and the seed."""
     from opavnic.state.fabric import FaultsSet
 
-    _print(_client(lab).read(FaultsSet, "/faults"), as_json)
+    _print(lab_client(lab).read(FaultsSet, "/faults"), as_json)
 
 
 @app.command(epilog="Example: opavnic fault remove 3")
@@ -88,7 +83,7 @@ def remove(
     """Remove one fault and undo its effects on links and nodes."""
     from opavnic.state.fabric import FaultsSet
 
-    _print(_client(lab).change(FaultsSet, "/faults/remove", {"number": number}), as_json)
+    _print(lab_client(lab).change(FaultsSet, "/faults/remove", {"number": number}), as_json)
 
 
 @app.command(epilog="Example: opavnic fault clear")
@@ -96,4 +91,4 @@ def clear(lab: LabOption = None, as_json: AsJson = False) -> None:
     """Remove all faults."""
     from opavnic.state.fabric import FaultsSet
 
-    _print(_client(lab).change(FaultsSet, "/faults/remove", {"number": None}), as_json)
+    _print(lab_client(lab).change(FaultsSet, "/faults/remove", {"number": None}), as_json)

@@ -16,11 +16,11 @@ from hfi_sim.wire.packet import (
     MAX_PACKET,
     MAX_PAYLOAD,
     MIN_PACKET,
+    Packet16B,
     Trailer,
     build_packet,
     check_packet,
     pad_count,
-    parse_packet,
     seal_packet,
     strip,
     wire_length_qw,
@@ -46,7 +46,7 @@ def test_wire_length_of_vnic_frames_is_the_drivers(frame_len: int, length_qw: in
 
     assert wire_length_qw(20 + frame_len) == length_qw
     assert len(packet) == length_qw * 8
-    assert parse_packet(packet).lrh.length_qw == length_qw
+    assert Packet16B.parse(packet).lrh.length_qw == length_qw
 
 
 def test_pad_count_of_a_full_frame_is_five() -> None:
@@ -58,7 +58,7 @@ def test_pad_count_of_a_full_frame_is_five() -> None:
 def test_build_packet_any_content_round_trips(lrh: Lrh16B, payload: bytes) -> None:
     packet = build_packet(lrh, payload, ICRC)
 
-    parsed = parse_packet(packet)
+    parsed = Packet16B.parse(packet)
     assert parsed.payload == payload
     assert parsed.lrh == replace(lrh, length_qw=len(packet) // 8)
     assert parsed.pad == bytes(parsed.pad_count)
@@ -107,7 +107,7 @@ def test_parse_packet_truncated_at_every_length_raises(frame_len: int) -> None:
 
     for size in range(len(packet)):
         with pytest.raises(WireError):
-            parse_packet(packet[:size])
+            Packet16B.parse(packet[:size])
 
 
 def test_check_packet_longer_than_length_is_dropped() -> None:
@@ -120,7 +120,7 @@ def test_check_packet_wrong_l2_or_lt_is_dropped(header: dict[str, int]) -> None:
 
     assert check_packet(packet, ICRC) is Drop.RX_L2
     with pytest.raises(WireError, match=next(iter(header))):
-        parse_packet(packet)
+        Packet16B.parse(packet)
 
 
 @pytest.mark.parametrize("bit", [3, 4, 5, 7])
@@ -130,7 +130,7 @@ def test_check_packet_impossible_tail_is_dropped(bit: int) -> None:
 
     assert check_packet(packet, ICRC) is Drop.RX_LENGTH
     with pytest.raises(WireError, match="tail at byte 87: last byte is"):
-        parse_packet(packet)
+        Packet16B.parse(packet)
 
 
 def test_check_packet_tail_without_lt_is_accepted() -> None:
@@ -156,7 +156,7 @@ def test_check_packet_no_room_for_the_l4_header_is_dropped(l4: int, needed: int)
         packet = build_packet(Lrh16B(5, 7, l4=l4), bytes(size), ICRC)
         assert check_packet(packet, ICRC) is Drop.RX_LENGTH
         with pytest.raises(WireError, match=f"leaves {size} bytes of payload, L4 {l4:#04x} needs {needed}"):
-            parse_packet(packet)
+            Packet16B.parse(packet)
     assert check_packet(build_packet(Lrh16B(5, 7, l4=l4), bytes(needed), ICRC), ICRC) is None
 
 
@@ -185,7 +185,7 @@ def test_check_packet_any_single_bit_damage_is_dropped_or_harmless(
     damaged[bit // 8] ^= 1 << bit % 8
 
     if check_packet(damaged, ICRC) is None:
-        before, after = parse_packet(packet), parse_packet(damaged)
+        before, after = Packet16B.parse(packet), Packet16B.parse(damaged)
         lrh_after = replace(after.lrh, sc=lrh.sc, becn=lrh.becn, fecn=lrh.fecn, age=lrh.age)
         assert (after.payload, lrh_after) == (before.payload, before.lrh)
 
@@ -195,7 +195,7 @@ def test_parse_packet_length_that_disagrees_names_both(slid: int, dlid: int) -> 
     packet = build_packet(Lrh16B(slid, dlid, l4=L4.ETHERNET), bytes(64), ICRC) + bytes(8)
 
     with pytest.raises(WireError, match="Length says 11 quad words, 88 bytes, but there are 96"):
-        parse_packet(packet)
+        Packet16B.parse(packet)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -203,7 +203,7 @@ def test_check_and_parse_any_bytes_type_agree(kind: type) -> None:
     packet = vnic_packet(1514)
 
     assert check_packet(kind(packet), ICRC) is None
-    assert parse_packet(kind(packet)) == parse_packet(packet)
+    assert Packet16B.parse(kind(packet)) == Packet16B.parse(packet)
 
 
 @given(headers(), PAYLOADS)
@@ -212,5 +212,5 @@ def test_trailer_reads_what_build_packet_wrote(lrh: Lrh16B, payload: bytes) -> N
 
     trailer = Trailer.parse(packet[-5:])
 
-    assert (trailer.icrc, trailer.tail, trailer.lt) == (parse_packet(packet).icrc, packet[-1] & 7, 1)
+    assert (trailer.icrc, trailer.tail, trailer.lt) == (Packet16B.parse(packet).icrc, packet[-1] & 7, 1)
     assert trailer.build() == packet[-5:]

@@ -22,7 +22,7 @@ from hfi_sim.wire.lrh16b import L2_16B, L4, LT_HEAD, EthernetL4, FmHeader, Lrh16
 from hfi_sim.wire.mad import header as mad_header
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method, RmppHeader, VendorHeader
-from hfi_sim.wire.packet import build_packet, parse_packet, seal_packet
+from hfi_sim.wire.packet import Packet16B, build_packet, seal_packet
 from hfi_sim.wire.reliable_header import RcFlags, RcHeader, RcOpcode
 from opavnic.conformance.encap import EncapCase
 from opavnic.conformance.result import read_cases
@@ -126,7 +126,7 @@ def test_header_fields_are_those_of_our_parser(tshark: Tshark, tmp_path: Path) -
         packets.append(build_packet(lrh, rng.randbytes(rng.randrange(8, 100)), ICRC))
     shown = tshark.dissect(write_pcap(tmp_path / "x.pcap", packets))
     for packet, fields in zip(packets, shown, strict=True):
-        parsed = parse_packet(packet)
+        parsed = Packet16B.parse(packet)
         for name, value in asdict(parsed.lrh).items():
             filter_name = "opa.header.reserved" if name == "reserved" else f"opa.{name}"
             assert fields.number(filter_name) == value, name
@@ -331,7 +331,7 @@ EMPTY = build_packet(Lrh16B(5, 7, l4=L4.ETHERNET), b"", ICRC)
 
 FAULTY = [
     (GOOD, []),
-    (replace(parse_packet(GOOD), tail=parse_packet(GOOD).pad_count).build(), []),
+    (replace(Packet16B.parse(GOOD), tail=Packet16B.parse(GOOD).pad_count).build(), []),
     (flipped(GOOD, 40, 1), [r"ICRC does not match: 0x"]),
     (flipped(GOOD, 7, 0x10), []),
     (GOOD + b"behind", ["Length says 88 bytes, but there are 94"]),

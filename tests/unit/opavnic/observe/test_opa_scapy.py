@@ -39,7 +39,7 @@ from hfi_sim.wire.mad.header import (
     Method,
     RmppHeader,
 )
-from hfi_sim.wire.packet import build_packet, check_packet, parse_packet
+from hfi_sim.wire.packet import Packet16B, build_packet, check_packet
 from hfi_sim.wire.sa.message import DATA_AT, SaHeader
 from opavnic.cli.main import main
 from opavnic.decode.describe import MadPart
@@ -151,7 +151,7 @@ def test_build_any_payload_passes_the_port_check(payload: bytes) -> None:
     packet = bytes(OPA16B(slid=5, dlid=7, l4=0x55) / payload)
 
     assert check_packet(packet, ICRC) is None
-    assert parse_packet(packet).payload == payload
+    assert Packet16B.parse(packet).payload == payload
 
 
 def test_change_after_dissecting_is_in_the_bytes() -> None:
@@ -161,7 +161,7 @@ def test_change_after_dissecting_is_in_the_bytes() -> None:
     del packet.icrc
 
     assert check_packet(bytes(packet), ICRC) is None
-    assert parse_packet(bytes(packet)).payload[:4] == EthernetL4(3).build()
+    assert Packet16B.parse(bytes(packet)).payload[:4] == EthernetL4(3).build()
 
 
 def test_dissect_damaged_length_still_shows_the_header() -> None:

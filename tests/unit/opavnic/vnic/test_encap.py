@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import EthernetL4, Lrh16B
-from hfi_sim.wire.packet import pad_count, parse_packet, seal_packet, wire_length_qw
+from hfi_sim.wire.packet import Packet16B, pad_count, seal_packet, wire_length_qw
 from opavnic.vnic.encap import HEADER_SIZE, Forwarding, pad_frame, pbc
 from opavnic.vnic.mac_table import MacTable
 from vema.attributes.mac_entries import MacEntry
@@ -198,7 +198,7 @@ def test_sealed_packet_agrees_with_its_length(size: int) -> None:
     data = LOCAL + bytes(size - 6)
     built = Forwarding(INFO, MacTable()).encap(data, 0)
     assert built is not None
-    packet = parse_packet(seal_packet(built[0] + data, Icrc()))
+    packet = Packet16B.parse(seal_packet(built[0] + data, Icrc()))
     assert packet.payload[4:] == data
 
 

@@ -20,7 +20,7 @@ from hfi_sim.wire.mad.header import (
     is_vendor_class,
     oui_of,
 )
-from hfi_sim.wire.packet import check_packet, parse_packet, strip
+from hfi_sim.wire.packet import Packet16B, check_packet, strip
 
 ICRC = Icrc()
 EMA_GET = MadHeader(
@@ -63,7 +63,7 @@ def test_build_fm_packet_opa_mad_travels_as_long_as_it_is(mad_len: int) -> None:
 
     packet = build_fm_packet(5, 7, 3, 0x7FFF, 1, 0, mad, ICRC)
 
-    parsed = parse_packet(packet)
+    parsed = Packet16B.parse(packet)
     assert check_packet(packet, ICRC) is None
     assert (len(packet), parsed.lrh.length_qw, parsed.pad_count) == (mad_len + 32, mad_len // 8 + 4, 3)
     assert (parsed.lrh.slid, parsed.lrh.dlid, parsed.lrh.sc, parsed.lrh.pkey) == (5, 7, 3, 0x7FFF)
