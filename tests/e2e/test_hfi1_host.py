@@ -18,10 +18,11 @@ import pytest
 
 from e2e.conftest import Program
 from e2e.managed_lab import ManagedLab, require_fabric_manager
-from e2e.test_kernel_host import KernelLab
+from e2e.test_kernel_host import PATIENCE_S, KernelLab
 from hfi_sim.wire.captures import DLT_ERF, read_capture
 from opavnic.kernel.cache import MODULES, find_kernel
 from opavnic.kernel.drivers import HFI1
+from opavnic_bench.base.sites import until
 from permission import require_kernel
 
 LAB: Final = """name: {lab}
@@ -37,10 +38,12 @@ def _built() -> None:
     require_kernel(driver=HFI1)
 
 
-def until_port(lab: KernelLab, what: str, host: str = "k1") -> None:
-    """Look until the port of a host is in a state: nothing tells of it."""
-    while lab.inside(host, "cat", f"{PORT}/state") != what:
-        pass
+def until_port(lab: KernelLab, what: str, host: str = "k1", rail: int = 0) -> None:
+    """Let a shell in a host look until a port is in a state: nothing tells of it."""
+    state = f"{PORT.replace('hfi1_0', f'hfi1_{rail}')}/state"
+    look = f'until [ "$(cat {state})" = "{what}" ]; do sleep 0.1; done 2>/dev/null'
+    done = lab.opavnic("exec", host, "--", "sh", "-c", look, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr
 
 
 def _link(lab: KernelLab, host: str) -> str:
@@ -49,8 +52,7 @@ def _link(lab: KernelLab, host: str) -> str:
 
 
 def _wait(is_so: Callable[[], bool]) -> None:
-    while not is_so():
-        pass
+    until(is_so, "it never came true", limit_s=PATIENCE_S)
 
 
 def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
@@ -59,7 +61,7 @@ def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
     lab = KernelLab(opavnic, tmp_path, LAB)
     lids = {}
     for host in ("k1", "k2"):
-        until_port(lab, "4: ACTIVE\n", host)
+        until_port(lab, "4: ACTIVE", host)
         lids[host] = int(lab.inside(host, "cat", f"{PORT}/lid"), 0)
     assert all(0 < lid < 0xC000 for lid in lids.values()), "with these, hfi1 sends 9B packets"
     assert lab.inside("k2", "cat", f"{PORT}/pkeys/0", f"{PORT}/pkeys/1") == "0x8001\n0x7fff\n"
@@ -79,7 +81,7 @@ def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
 
 def _bring_up_ipoib(lab: KernelLab) -> None:
     for number, host in enumerate(("k1", "k2"), 1):
-        until_port(lab, "4: ACTIVE\n", host)
+        until_port(lab, "4: ACTIVE", host)
         lab.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
 
 
@@ -134,7 +136,7 @@ def test_eight_hosts_of_hfi1_are_active_and_reach_each_other_by_ipoib(
     hosts = ", ".join(f"{host}: {{{{kernel: hfi1}}}}" for host in EIGHT)
     lab = KernelLab(opavnic, tmp_path, f"name: {{lab}}\nhosts: {{{{{hosts}}}}}\nvesws: []\n")
     for number, host in enumerate(EIGHT, 1):
-        until_port(lab, "4: ACTIVE\n", host)
+        until_port(lab, "4: ACTIVE", host)
         lab.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
     others = "for n in 1 2 3 4 5 6 7 8; do until ping -q -c1 -W1 10.1.1.$n; do :; done; done"
     with ThreadPoolExecutor(len(EIGHT)) as threads:
@@ -165,10 +167,8 @@ def test_two_hfis_of_one_kernel_are_both_active_and_reach_those_of_another(
     lids = set()
     for number, host in enumerate(("k1", "k2"), 1):
         for rail in (0, 1):
-            port = PORT.replace("hfi1_0", f"hfi1_{rail}")
-            while lab.inside(host, "cat", f"{port}/state") != "4: ACTIVE\n":
-                pass
-            lids.add(lab.inside(host, "cat", f"{port}/lid"))
+            until_port(lab, "4: ACTIVE", host, rail)
+            lids.add(lab.inside(host, "cat", f"{PORT.replace('hfi1_0', f'hfi1_{rail}')}/lid"))
             address = f"ip addr add 10.1.{rail + 1}.{number}/24 dev ib{rail}; ip link set ib{rail} up"
             lab.inside(host, "sh", "-c", address)
     assert len(lids) == 4
@@ -176,8 +176,7 @@ def test_two_hfis_of_one_kernel_are_both_active_and_reach_those_of_another(
         assert " 0% packet loss" in lab.inside("k1", "ping", "-q", "-c", "3", "-w", "30", f"10.1.{rail}.2")
 
     lab.ok("fault", "add", "link-down on k1.2")
-    while lab.inside("k1", "cat", f"{PORT.replace('hfi1_0', 'hfi1_1')}/state") != "1: DOWN\n":
-        pass
+    until_port(lab, "1: DOWN", rail=1)
     assert lab.inside("k1", "cat", f"{PORT}/state") == "4: ACTIVE\n", "the other rail stays"
     assert " 0% packet loss" in lab.inside("k1", "ping", "-q", "-c", "3", "-w", "30", "10.1.1.2")
     lab.ok("fault", "clear")
@@ -220,7 +219,7 @@ def test_opafmd_on_a_simulated_hfi_manages_two_hfi1_beside_vnics(opavnic: Progra
 
 def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_path: Path) -> None:
     lab = KernelLab(opavnic, tmp_path, LAB)
-    until_port(lab, "4: ACTIVE\n")
+    until_port(lab, "4: ACTIVE")
     counters = json.loads(lab.ok("status", "--counters", "--json"))["counters"]
     assert counters["k1 hfi1_0"]["DcXmitPkts"] > 0
     assert counters["k1 hfi1_0 port 1"]["RxPkt"] > 0
@@ -228,15 +227,15 @@ def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_pat
     table = lab.ok("status", "--counters")
     assert "DcXmitPkts" in table
     lab.ok("fault", "add", "link-down on k1")
-    until_port(lab, "1: DOWN\n")
+    until_port(lab, "1: DOWN")
     lab.ok("fault", "clear")
-    until_port(lab, "4: ACTIVE\n")
+    until_port(lab, "4: ACTIVE")
 
     lab.inside("k1", "rmmod", "ib_ipoib", "hfi1")
     _wait(lambda: _link(lab, "k1") == "down")
     module = find_kernel(driver=HFI1).directory / MODULES / "hfi1.ko"
     lab.inside("k1", "insmod", str(module), "krcvqs=1")
-    until_port(lab, "4: ACTIVE\n")
+    until_port(lab, "4: ACTIVE")
     assert _link(lab, "k1") == "up"
     assert "WARNING: CPU: 0 PID: 1 at" in (log := lab.inside("k1", "dmesg")), (
         "of user-mode Linux's own PCI, at boot"
