@@ -20,11 +20,12 @@ from typing import Any, Final
 import pytest
 
 from e2e.conftest import Program
-from e2e.test_kernel_host import KernelLab
+from e2e.test_kernel_host import PATIENCE_S, KernelLab
 from opavnic.kernel.cache import MODULES, find_kernel
 from opavnic.kernel.drivers import HFI1
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.runtime import LabDir
+from opavnic_bench.base.sites import until
 from permission import require_kernel
 from program import COMMAND
 
@@ -164,16 +165,14 @@ class Victim:
         if self._random.random() < 0.5:
             pid = self._kernel()["pid"]
             os.kill(pid, signal.SIGKILL)
-            while self._kernel()["pid"] is not None:
-                pass
+            until(lambda: self._kernel()["pid"] is None, "it lives", limit_s=PATIENCE_S)
         self._restarts(f"crash on {self.host}")
 
     def _restarts(self, fault: str) -> None:
         number = self._fault(fault)
         self._clear(number)
         self.forget_shell()
-        while self._kernel()["pid"] is None:
-            pass
+        until(lambda: self._kernel()["pid"] is not None, "it does not boot", limit_s=PATIENCE_S)
         self.bring_up()
 
     def _kernel(self) -> Any:
@@ -237,7 +236,6 @@ def test_no_fault_of_a_link_and_no_reset_hangs_a_kernel_or_makes_it_warn(
     assert lab.status()["balance"] == {}
 
     lab.inside("k1", "sh", "-c", "echo 'WARNING: CPU: 0 PID: 1 at nowhere' > /dev/kmsg")
-    while not lab.status()["parts"]["kernels"]["k1"]["warnings"]:
-        pass
-    assert "at nowhere" in lab.status()["parts"]["kernels"]["k1"]["first_warning"], "a warning is noticed"
+    until(lambda: lab.kernel()["warnings"] > 0, "no warning is noticed", limit_s=PATIENCE_S)
+    assert "at nowhere" in lab.kernel()["first_warning"]
     lab.ok("down", lab.name)
