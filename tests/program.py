@@ -22,7 +22,6 @@ import select
 import selectors
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -49,14 +48,8 @@ _WITH_PYTEST: Final = (
     "xdist.plugin",
 )
 """What pytest imports each time because it is installed; hypothesis costs more than pytest itself."""
-LARGEST: Final = 1 << 20
-"""Bytes of a request."""
+_LARGEST: Final = 1 << 20
 _PR_SET_DUMPABLE: Final = 4
-_ANY: Final[dict[str, Any]] = {
-    "namespaces": [], "ignored": [], "user": 0, "mounts": "", "session": False,
-    "files": resource.getrlimit(resource.RLIMIT_NOFILE), "module": COMMAND[-1], "caller": 0,
-}  # fmt: skip
-"""A request that says nothing of these."""
 
 
 class Forked(subprocess.Popen[str]):
@@ -103,7 +96,7 @@ class Forked(subprocess.Popen[str]):
             "directory": os.fspath(directory or os.getcwd()),
         }
         files = [0 if to < 0 else to, 1 if out < 0 else out, 2 if err < 0 else err, telling]
-        ask(request, files)
+        socket.send_fds(_parent(), [json.dumps(request).encode()], files)
         os.close(telling)
         for theirs, ours in ((to, to_w), (out, out_r), (err, err_r)):
             if theirs >= 0 and ours >= 0:
@@ -133,11 +126,6 @@ class Forked(subprocess.Popen[str]):
 
     def _handle_exitstatus(self, *_: Any) -> None:
         """Nothing is left to do: `_try_wait` has set the exit code."""
-
-
-def ask(request: Mapping[str, Any], files: Sequence[int]) -> None:
-    """Have a command forked. Args: files: its standard streams, and where to tell its process id and its exit code."""
-    socket.send_fds(_parent(), [json.dumps({**_ANY, **request}).encode()], files)
 
 
 @contextlib.contextmanager
@@ -197,38 +185,27 @@ _started: dict[int, socket.socket] = {}
 
 
 def _parent() -> socket.socket:
-    """Return where the process that forks commands takes requests; all workers of a run of tests share one."""
+    """Return where the process that forks commands takes requests; start it with the first."""
     if os.getpid() not in _started:
-        run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"alone-{os.getpid()}")
-        name, requests = f"\0opavnic-tests-{run}", socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        requests.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
-        while True:
-            with contextlib.suppress(ConnectionRefusedError):
-                requests.connect(name)
-                break
-            with (
-                socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening,
-                contextlib.suppress(OSError),  # another worker is as far
-            ):
-                listening.bind(name)
-                listening.listen(100)
-                os.set_inheritable(listening.fileno(), True)
-                os.posix_spawn(
-                    sys.executable, [sys.executable, __file__, str(listening.fileno())], os.environ
-                )
-        atexit.register(requests.close)  # with the last of them, that process ends
-        _started[os.getpid()] = requests
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LARGEST)
+        process = subprocess.Popen(
+            [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd="/"
+        )
+        theirs.close()
+        atexit.register(process.wait)
+        atexit.register(ours.close)  # before: then it ends
+        _started[os.getpid()] = ours
     return _started[os.getpid()]
 
 
-def _serve(listening: socket.socket) -> None:
-    """Fork a command for each request, and say of each how it ended, until nobody is there who asks."""
+def _serve(requests: socket.socket) -> None:
+    """Fork a command for each request, and say of each how it ended, until nobody asks any more."""
     _import_all()
-    os.chdir("/")
     running: dict[int, tuple[int, int]] = {}  # pidfd -> pid, where to say its end
-    asking: dict[int, socket.socket] = {}
     with selectors.DefaultSelector() as selector:
-        selector.register(listening, selectors.EVENT_READ)
+        selector.register(requests, selectors.EVENT_READ)
         while True:
             for key, _ in selector.select():
                 if key.fd in running:
@@ -236,52 +213,29 @@ def _serve(listening: socket.socket) -> None:
                     selector.unregister(key.fd)
                     os.close(key.fd)
                     _, status = os.waitpid(pid, 0)
-                    _tell(told, os.waitstatus_to_exitcode(status))
+                    os.write(told, f"{os.waitstatus_to_exitcode(status)}\n".encode())
                     os.close(told)
                     continue
-                if key.fd not in asking:
-                    tests, _ = listening.accept()
-                    if peer(tests)[1] != os.getuid():
-                        tests.close()
-                        continue
-                    asking[tests.fileno()] = tests
-                    selector.register(tests, selectors.EVENT_READ)
-                    continue
-                request, files, _, _ = socket.recv_fds(asking[key.fd], LARGEST, 4)
+                request, files, _, _ = socket.recv_fds(requests, _LARGEST, 4)
                 if not request:
-                    selector.unregister(key.fd)
-                    asking.pop(key.fd).close()
-                    if not asking:
-                        return
-                    continue
+                    return
                 pid = os.fork()
                 if pid == 0:
                     selector.close()
                     for fd in (
-                        listening.fileno(),
-                        *asking,
+                        requests.fileno(),
                         *running,
                         *(told for _, told in running.values()),
+                        files[3],
                     ):
                         os.close(fd)
-                    _become(json.loads(request), files)
-                _tell(files[3], pid)
+                    _become(json.loads(request), files[:3])
+                os.write(files[3], f"{pid}\n".encode())
                 for fd in files[:3]:
                     os.close(fd)
                 process = os.pidfd_open(pid)
                 running[process] = pid, files[3]
                 selector.register(process, selectors.EVENT_READ)
-
-
-def peer(connection: socket.socket) -> tuple[int, int]:
-    """Return the process id and the user id of the other end."""
-    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return pid, user
-
-
-def _tell(where: int, number: int) -> None:
-    with contextlib.suppress(BrokenPipeError):  # one that was killed
-        os.write(where, f"{number}\n".encode())
 
 
 def _import_all() -> None:
@@ -293,9 +247,8 @@ def _import_all() -> None:
     before = set(sys.modules)
     for name in _WITH_PYTEST:
         importlib.import_module(name)
-    for name in (
-        set(sys.modules) - before
-    ):  # pytest warns that it comes too late to rewrite them, unless they say so
+    for name in set(sys.modules) - before:
+        # pytest warns that it comes too late to rewrite them, unless they say so
         sys.modules[name].__doc__ = f"{sys.modules[name].__doc__}\nPYTEST_DONT_REWRITE"
     codecs.lookup("ascii")  # imports a module, too; Python may be where only root can read
     gc.collect()
@@ -315,13 +268,9 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
     """Be the command: what `python -m opavnic.cli.main` does once it has imported, up to its exit code."""
     code = 1
     try:
-        if request["caller"]:
-            _enter(request["caller"])
-            _fork_and_pass_on(files)
-        os.close(files[3])
-        for number, fd in enumerate(files[:3]):
+        for number, fd in enumerate(files):
             os.dup2(fd, number)
-        for fd in files[:3]:
+        for fd in files:
             os.close(fd)
         for number in request["ignored"]:
             signal.signal(number, signal.SIG_IGN)
@@ -365,41 +314,6 @@ def _become(request: dict[str, Any], files: Sequence[int]) -> NoReturn:
         traceback.print_exc()
     finally:
         os._exit(code)
-
-
-def _enter(caller: int) -> None:
-    """Enter the namespaces of a process; what this one forks then is in its process namespace, too."""
-    kinds = [
-        f"/proc/{{}}/ns/{kind}"
-        for kind in ("user", "mnt", "net", "pid")
-        if not os.path.samefile(f"/proc/{caller}/ns/{kind}", f"/proc/self/ns/{kind}")
-    ]
-    places = [os.open(kind.format(caller), os.O_RDONLY) for kind in kinds]
-    for fd in places:
-        Libc().setns(fd, 0)
-        os.close(fd)
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
-
-
-def _fork_and_pass_on(files: Sequence[int]) -> None:
-    """Go on in a process of one's own; this one passes on what its caller hears, and ends as it does."""
-    pid = os.fork()
-    if pid == 0:
-        os.setsid()
-        return
-    for fd in files[:3]:
-        os.close(fd)
-    process, caller = os.pidfd_open(pid), files[3]
-    while process not in (ready := select.select([process, caller], [], [])[0]):
-        number = os.read(caller, 1) if caller in ready else b""
-        signal.pidfd_send_signal(process, number[0] if number else signal.SIGKILL)
-        if not number:
-            break
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
 
 
 def _renounce(user: int) -> None:

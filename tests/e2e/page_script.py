@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from command_file import command_file
-
 from permission import require
 from processes import child
 from tools.doc_blocks import ROOT
@@ -38,14 +36,14 @@ trap end EXIT
 _BLOCK: Final = re.compile(r"^== (\d+)$\n?", re.M)
 
 
-def run_script(text: str, directory: Path, *, rootless: bool = False, forked: bool = False) -> dict[int, str]:
+def run_script(text: str, directory: Path, *, rootless: bool = False) -> dict[int, str]:
     """Run a script where files of this repository seem to be; return what each block printed, by its number.
 
     It reads nothing and writes to files: a program that it leaves in the background keeps neither a terminal nor a pipe
     of the test's. A script that does not end is killed with all that it started.
 
     Args:  text: of a script that prints `== NUMBER` before each block. directory: an empty one. rootless: in a user
-           namespace, where root has no privilege on the machine. forked: its commands are, as those of tests.
+           namespace, where root has no privilege on the machine.
     """
     require(["unshare", "ip", "ping"])
     work, said, complained = directory / "work", directory / "stdout", directory / "stderr"
@@ -55,8 +53,6 @@ def run_script(text: str, directory: Path, *, rootless: bool = False, forked: bo
             (work / path.name).symlink_to(path)
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run"), "COLUMNS": "100"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
-    if forked:
-        environment["PATH"] = f"{command_file().parent}:{environment['PATH']}"
     apart = [*_APART, "--user", "--map-root-user"] if rootless else _APART
     command = [*apart, "sh", "-c", _PREPARE, "sh", "bash", "-eu", "-o", "pipefail", "-c", _END + text]
     with (

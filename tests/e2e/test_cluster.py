@@ -11,10 +11,8 @@ import subprocess
 import termios
 from collections.abc import Iterator
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from command_file import command_file
 
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic_bench.base.sites import until
@@ -38,11 +36,7 @@ H = {"h1": "10.9.2.1", "h2": "10.9.2.2", "h3": "10.9.2.3"}
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[BenchCluster]:
-    with (
-        patch("opavnic_bench.cluster.machines.OWN", (str(command_file()),)),
-        machines(3) as found,
-        cluster(found, LAB) as up,
-    ):
+    with machines(3) as found, cluster(found, LAB) as up:
         yield up
 
 

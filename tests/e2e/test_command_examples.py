@@ -24,9 +24,7 @@ def test_examples_of_commands_print_what_their_pages_show(session: Path, tmp_pat
     require(["iperf3"])
     text = session.read_text(encoding="utf-8")
     run = [example for example in examples(text) if not example.block.not_run]
-    printed = run_script(
-        "exec 2>&1\n" + script([example.block for example in run]), tmp_path, forked=session.name in QUICK
-    )
+    printed = run_script("exec 2>&1\n" + script([example.block for example in run]), tmp_path)
     if os.environ.get("OPAVNIC_EXAMPLES") == "write":
         session.write_text(recorded(text, printed), encoding="utf-8")
         return

@@ -48,7 +48,7 @@ def test_page_shows_what_its_commands_print(page: Path, tmp_path: Path) -> None:
     found = blocks(text)
     if page in LECTURES:
         assert text.count("**Question ") == text.count("<summary>Answer</summary>") >= 4
-    printed = run_script(script(found), tmp_path, rootless=True, forked=page.name in QUICK)
+    printed = run_script(script(found), tmp_path, rootless=True)
     wrong = {found[number].text: missing(shown, printed[number]) for number, shown in answers(text).items()}
     told = "\n".join(f"{code}    lacks {lines}" for code, lines in wrong.items() if lines)
     assert not told, f"{told}\n{printed}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_file import command_file
 
 from opavnic.devices.kernel.entry import why_no_fuse
 from program import started
@@ -31,7 +31,7 @@ EM: dict[str, Any] = {
 }
 PATIENCE_S = 60.0
 LOOK_S = 0.2
-"""How often a manager is looked at that says nothing."""
+"""How often a manager is looked at."""
 
 
 class Site:
@@ -59,8 +59,16 @@ class Site:
     @contextmanager
     def manager(self, host: str, config: Path, *words: str) -> Iterator[Manager]:
         socket = self.path / f"{host}.sock"
-        run = ("em", "run", config, "--control", socket, *words)
-        command = ["exec", "--umad", host, "--", command_file(), *run]
+        command: list[str | Path] = ["exec", "--umad", host, "--"]
+        command += [
+            sys.executable,
+            "-c",
+            "from opavnic.cli.start import start; start()",
+            "em",
+            "run",
+            str(config),
+        ]
+        command += ["--control", str(socket), *words]
         with started(command, stdout=-3, stderr=-1, env=self.environment) as process:
             manager = Manager(self, process, socket)
             try:
@@ -68,7 +76,8 @@ class Site:
             finally:
                 if process.poll() is None:
                     process.terminate()
-                manager.rest()
+                assert process.stderr is not None
+                manager.log = process.stderr.read()
 
 
 class Manager:
@@ -77,35 +86,22 @@ class Manager:
     def __init__(self, site: Site, process: subprocess.Popen[str], socket: Path) -> None:
         self.site, self.process, self.socket = site, process, socket
         self.log = ""
-        """What it has said, as far as it has been read."""
 
     def command(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         return self.site.opavnic("em", *words, "--em", self.socket)
-
-    def kill(self) -> None:
-        """Kill the manager itself, not what waits in its place on the host."""
-        os.kill(self.state()["program"]["pid"], signal.SIGKILL)
-        self.process.wait(30)
 
     def state(self) -> dict[str, Any]:
         done = self.command("status", "--json")
         return dict(json.loads(done.stdout)) if done.stdout.startswith("{") else {}
 
     def until(self, met: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        assert self.process.stderr is not None
         end = time.monotonic() + PATIENCE_S
         while not ((state := self.state()) and met(state)):
-            assert self.process.poll() is None, self.rest()
+            assert self.process.poll() is None, self.process.stderr and self.process.stderr.read()
             assert time.monotonic() < end, state
-            if select.select([self.process.stderr], [], [], LOOK_S)[0]:
-                self.log += os.read(self.process.stderr.fileno(), 65536).decode()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(LOOK_S)
         return state
-
-    def rest(self) -> str:
-        """Return what it has said since, up to its end."""
-        assert self.process.stderr is not None
-        self.log += self.process.stderr.read()
-        return self.log
 
     def converged(self) -> dict[str, Any]:
         return self.until(lambda state: state["converged"] and state["vports"] > 0)
@@ -139,7 +135,8 @@ def test_manager_on_a_umad_device_brings_up_vnics_and_answers_commands(site: Sit
         with site.manager("h3", config, *memory) as manager:
             manager.converged()
             manager.until(lambda state: not state["trouble"])
-            manager.kill()
+            manager.process.kill()
+            manager.process.wait(30)
         with site.manager("h3", config, *memory) as manager:
             assert manager.converged()["sets"] == 0
 
@@ -153,7 +150,7 @@ def test_second_manager_takes_over_when_the_master_is_killed(site: Site) -> None
         with site.manager("h4", election(3)) as second:
             second.until(lambda state: state["ports"] > 0)
             assert second.state()["role"] == "standby"
-            first.kill()
+            first.process.kill()
             state = second.until(lambda state: state["role"] == "master" and state["converged"])
             assert state["sets"] == 4, "one for each agent: where its traps go"
             assert "vport-configured" not in second.command("events").stdout

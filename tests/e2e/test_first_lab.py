@@ -13,7 +13,7 @@ PAGE = ROOT / "docs" / "tutorials" / "first-lab.md"
 def test_every_command_of_the_first_lab_works(tmp_path: Path) -> None:
     found = blocks(PAGE.read_text(encoding="utf-8"))
     assert len(found) == 9
-    printed = run_script(script(found), tmp_path, forked=True)
+    printed = run_script(script(found), tmp_path)
     assert "3 received" in printed[2]
     assert len(printed[3].splitlines()) == 4
     assert "vport-configured" in printed[4]

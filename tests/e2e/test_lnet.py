@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from command_file import command_file
 
 from program import ok
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LNETCTL = (command_file(), "lnetctl")
+LNETCTL = (sys.executable, "-m", "opavnic.cli.main", "lnetctl")
 
 
 @pytest.fixture(scope="module")

@@ -50,5 +50,5 @@ def test_every_block_of_the_page_runs(page: Path, tmp_path: Path) -> None:
         for block in blocks(page.read_text(encoding="utf-8"))
         if not (block.not_run or block.is_scenario)
     ]
-    printed = run_script(script(found), tmp_path, forked=page.name in QUICK)
+    printed = run_script(script(found), tmp_path)
     assert len(printed) == len(found)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from command_file import command_file
 
 from e2e.web_view import CHROMIUM, barriers, go, opened, wait_for_cell, web_view
 from permission import require
@@ -30,7 +30,7 @@ hosts:
 vesws: [{id: 7, name: daq, mtu: 1500, subnet: 10.7.0.0/24, members: [lb, a, w]}]
 apps: [{kind: ejfat-lb, host: lb, options: {senders: [a], period: 200ms}}]
 """
-PROGRAM = [str(command_file())]
+PROGRAM = [sys.executable, "-m", "opavnic.cli.main"]
 
 Run = Callable[..., str]
 
