@@ -9,24 +9,21 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
-from command_file import command_file
 
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.ownership.runtime import ROOT_VARIABLE
-from opavnic_bench.base.running_lab import RunningLab, end_labs, environment, running_lab
+from opavnic_bench.base.running_lab import OWN, RunningLab, end_labs, environment, running_lab
 from opavnic_bench.base.sites import PREFIX, run
 from opavnic_bench.base.turns import PeerError
 from opavnic_bench.web.memory_lab import memory_lab
 
 CASES = ("loss-match", "multipath")
-OWN = (str(command_file()),)
 LAB = {"name": "bench-left", "hosts": {"h1": {}}}
 
 
 @pytest.fixture(autouse=True)
 def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep labs apart from those of other benchmarks on this machine."""
-    monkeypatch.setattr("opavnic_bench.base.running_lab.OWN", OWN)
     with tempfile.TemporaryDirectory(prefix="opavnic-") as directory:
         monkeypatch.setenv(ROOT_VARIABLE, f"{directory}/labs")
         yield
@@ -57,13 +54,12 @@ def test_cases_are_measured_in_labs_and_show_that_they_bite() -> None:
     assert set(paths["via"]) == {"spine0", "spine1"}
     assert labs() == []
     assert not list(NETNS_DIR.glob(f"{PREFIX}*"))
-    assert not list(NETNS_DIR.glob("opavnic-bench-*"))
 
 
 def test_lab_of_a_benchmark_is_apart_from_those_of_the_user_and_ends_although_its_benchmark_was_killed() -> (
     None
 ):
-    with running_lab(LAB, OWN) as lab:
+    with running_lab(LAB) as lab:
         assert labs() == ["bench-left"]
         assert "bench-left" not in run(*OWN, "ps", "--json")
         assert lab.ask("status")["lab"] == "bench-left"
@@ -74,7 +70,7 @@ def test_lab_of_a_benchmark_is_apart_from_those_of_the_user_and_ends_although_it
 
 
 def test_lab_that_does_not_start_is_left_out_with_its_reason() -> None:
-    with pytest.raises(PeerError, match="unknown key"), running_lab({**LAB, "hots": {}}, OWN):
+    with pytest.raises(PeerError, match="unknown key"), running_lab({**LAB, "hots": {}}):
         pytest.fail("there is no such section")
 
 
