@@ -257,7 +257,7 @@ class Changing:
         }
 
     def tables_of_a_first_sweep(self) -> dict[str, dict[int, tuple[int, ...]]]:
-        self.sm._view = None
+        self.sm.view = None
         self.sm.sweep()
         return self.tables()
 
