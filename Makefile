@@ -142,7 +142,7 @@ kernel-tools:
 	@sh tools/install-packages.sh $(KERNEL_TOOLS)
 
 # what else is in tests/unit/opavnic/kernel needs none: `make test` runs it
-KERNEL_TESTS = $(shell grep -l 'require_kernel(' tests/unit/opavnic/kernel/test_*.py tests/e2e/test_*.py)
+KERNEL_TESTS = $(shell grep -l require_kernel tests/unit/opavnic/kernel/test_*.py tests/e2e/test_*.py)
 
 test-kernel: venv deps kernel ## Linux's own opa_vnic and hfi1: vectors and MADs beside our agent, virtual time, and hosts of labs
 	$(ONE_BY_ONE) -n 2 --dist loadfile -rs -m 'not long and not alone' $(OPTIONS) $(KERNEL_TESTS)
