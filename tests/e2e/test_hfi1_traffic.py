@@ -86,7 +86,11 @@ def test_tcp_over_ipoib_of_two_hfi1_loses_no_packet_and_is_not_slow(sending: Tra
     report = json.loads(sending.inside("k1", "sh", "-c", words))
     sent = report["end"]["sum_sent"]
     assert sent["bytes"] >= 8 << 20
-    assert sent["retransmits"] == 0, "a burst that a receive context has no room for is to wait"
+    # a machine that is busy makes TCP send again what has come: what counts is what found no room
+    counters = sending.hw_counters("k1") | {f"{name} k2": n for name, n in sending.hw_counters("k2").items()}
+    overflows = {name: n for name, n in counters.items() if name.startswith(("RcvHdrOvr", "RcvOverflow"))}
+    assert {"RcvHdrOvr0", "RcvHdrOvr0 k2"} < {*overflows}
+    assert not any(overflows.values()), "a burst that a receive context has no room for is to wait"
     sending.check()
 
 
