@@ -59,9 +59,10 @@ class FullScreen(App[None]):
             raise self.wrong
 
     def on_mount(self) -> None:
-        """Let the signals that end a command end the view."""
+        """Let the signals that end a command end the view; draw all of it when the program goes on after Ctrl-Z."""
         if not self.is_headless:
             call_on_ending_signals(self.exit)
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))
 
     def action_end(self) -> None:
         """End the view."""
