@@ -93,9 +93,11 @@ def test_ping_reaches_the_other_host_in_each_switch_both_ways(
     for host, other in (("h1", 2), ("h2", 1)):
         for net in (2, 3):
             out = ok(
-                opavnic_of_module("exec", host, "--", "ping", "-c3", "-i0.2", "-W20", f"10.9.{net}.{other}")
+                opavnic_of_module("exec", host, "--", "ping", "-c3", "-i0.2", "-w20", f"10.9.{net}.{other}")
             )
-            assert "3 packets transmitted, 3 received, 0% packet loss" in out
+            assert (
+                " 3 received" in out
+            )  # one that is late on a busy machine is waited for, and others are sent
 
 
 def test_jumbo_frame_passes_where_the_switch_allows_it(shared: str, opavnic_of_module: Program) -> None:
@@ -580,7 +582,7 @@ def test_demo_without_privilege_says_why_and_runs_in_memory(tmp_path: Path, lab_
 def test_lab_without_privilege_runs_in_namespaces_of_its_own(tmp_path: Path, lab_name: str) -> None:
     with nobody(lab_name, tmp_path, OPEN_TUN) as user:
         ok(user("up", EXAMPLES / "two-hosts.yaml", "-d"))
-        assert "0% packet loss" in ok(user("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W20", "10.9.2.2"))
+        assert " 0% packet loss" in ok(user("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.2"))
         assert ok(user("exec", "h1", "--", "ls", "/sys/class/net")).split() == ["blue", "lo"]
         assert "namespace opavnic-two-hosts-h1" in ok(user("down"))
         host = user("up", EXAMPLES / "host-vnic.yaml", "-d")
