@@ -17,21 +17,6 @@ FAULTY: Final = "#9450b4"
 """The colour of what has a fault set."""
 
 
-def cable_faults(cable: Cable, faults: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the numbers of the faults whose place is this cable, a direction, or a port of it.
-
-    Args:  faults: the place of each fault by its number.
-    """
-    return tuple(number for number, place in faults.items() if _is_on_cable(place, cable))
-
-
-def node_faults(node: Node, faults: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the numbers of the faults whose place is this node, or its host. Args: as for `cable_faults`."""
-    return tuple(
-        number for number, place in faults.items() if not {node.name, node.host}.isdisjoint(place.split(","))
-    )
-
-
 def fault_text(numbers: Iterable[int]) -> str:
     """Return the sign of faults with their numbers; empty: there are none."""
     said = ", ".join(map(str, numbers))
@@ -57,12 +42,13 @@ class Marks:
         return f"down to {' and '.join(cut)}" if cut else "up"
 
     def cable_faults(self, cable: Cable) -> tuple[int, ...]:
-        """Return the numbers of the faults that are set on a cable."""
-        return cable_faults(cable, self._faults)
+        """Return the numbers of the faults whose place is this cable, a direction, or a port of it."""
+        return tuple(number for number, place in self._faults.items() if _is_on_cable(place, cable))
 
     def node_faults(self, node: Node) -> tuple[int, ...]:
-        """Return the numbers of the faults that are set on a node."""
-        return node_faults(node, self._faults)
+        """Return the numbers of the faults whose place is this node, or its host."""
+        names = {node.name, node.host}
+        return tuple(n for n, place in self._faults.items() if not names.isdisjoint(place.split(",")))
 
     def text(self, cable: Cable) -> str:
         """Return the signs and words for a cable; empty: nothing is wrong with it."""

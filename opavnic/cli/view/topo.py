@@ -50,7 +50,6 @@ class _Shown:
     """A fabric to show."""
 
     topology: Topology
-    marks: Marks = field(default_factory=Marks)
     down: list[str] = field(default_factory=list)
     faults: list[FaultStatus] = field(default_factory=list)
     engine: str = ""
@@ -63,6 +62,11 @@ class _Shown:
     """Nodes with an HFI that are not hosts."""
     target: str = ""
     """The port at which every path must end."""
+    marks: Marks = field(init=False)
+    """What is down, and where faults are set."""
+
+    def __post_init__(self) -> None:
+        self.marks = Marks(self.down, {fault.number: fault.on for fault in self.faults})
 
     @property
     def arrives(self) -> bool:
@@ -191,14 +195,7 @@ def _running(lab: str | None, routes: tuple[str, str] | None) -> _Shown:
     topology.name = fabric.lab
     faults = client.read(FaultsSet, "/faults").faults
     shown = _Shown(
-        topology,
-        Marks(fabric.down, {fault.number: fault.on for fault in faults}),
-        fabric.down,
-        faults,
-        fabric.engine,
-        fabric.cycle,
-        fabric.deadlock,
-        apart=(EM_NODE,),
+        topology, fabric.down, faults, fabric.engine, fabric.cycle, fabric.deadlock, apart=(EM_NODE,)
     )
     if routes is not None:
         query = urlencode({"from": routes[0], "to": routes[1]})
