@@ -1,8 +1,4 @@
-"""LNet in a running lab: a node on each host with a section `lnet`, and the routes of the control API.
-
-POST /lnet/{host}/{command}    a command of lnetctl; returns {"output": YAML, "errors": YAML, "exit": code}
-POST /lnet-send, /lnet-selftest  messages from one host to another; return plain data
-"""
+"""LNet in a running lab: a node on each host with a section `lnet`, and the routes of the control API."""
 
 from __future__ import annotations
 
@@ -30,12 +26,10 @@ from lnet.settings.yaml_text import errors_yaml
 from opavnic.base.errors import OpavnicError
 from opavnic.base.state import StateModel
 from opavnic.world.json_body import json_answer, json_object
-from opavnic.world.openapi import Api
+from opavnic.world.openapi import Api, declared_in, declared_routes
 from opavnic.world.part import PartRequest, PartWorld, RunningPart
 
 log = logging.getLogger("lnet.host.lab")
-
-_ROUTES: Final = ("/lnet/{host}/{command}", "/lnet-send", "/lnet-selftest")
 
 EXIT_FAILED: Final = 1
 _T = TypeVar("_T")
@@ -217,11 +211,11 @@ class LnetLab(RunningPart):
 
     def routes(self) -> list[web.RouteDef]:
         if not self.hosts:
-            return [web.post(path, _without_lnet) for path in _ROUTES]
-        handlers = (self.command, self.send, self.selftest)
-        return [web.post(path, handler) for path, handler in zip(_ROUTES, handlers, strict=True)]
+            return [said.to(_without_lnet) for said in declared_in(type(self)).values()]
+        return declared_routes(self)
 
     @Api(
+        "POST /lnet/{host}/{command}",
         "Run a command of lnetctl on a host",
         "what it prints, and its exit status",
         CommandReply,
@@ -244,6 +238,7 @@ class LnetLab(RunningPart):
         return await json_answer(CommandReply(output=answer.output, errors=errors, exit=answer.exit))
 
     @Api(
+        "POST /lnet-send",
         "Send messages one after the other",
         "the route of each",
         MessagesSent | CommandReply,
@@ -266,6 +261,7 @@ class LnetLab(RunningPart):
         return await json_answer(MessagesSent.model_validate({"data": sent}))
 
     @Api(
+        "POST /lnet-selftest",
         "Load the routes between two hosts",
         "the throughput",
         LoadReply | CommandReply,

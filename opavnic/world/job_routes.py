@@ -1,10 +1,6 @@
 """Jobs on the control API: a request that takes long is a job, and can be answered at once with what to follow.
 
-POST /change?job=1      the job, at once; the same with every route that is declared with `job=`
-GET  /jobs              those that run, and the last ones that have ended
-GET  /jobs/{number}     one of them; ?after=VERSION waits a moment for news
-GET  /jobs/{number}/answer    what the request without job=1 would have been answered, once the job has ended
-POST /jobs/{number}/cancel    cancel it, if it has changed nothing yet
+`POST /change?job=1` answers with the job, as every route that is declared with `job=`; `/jobs` says how far it is.
 """
 
 from __future__ import annotations
@@ -35,14 +31,6 @@ class JobRoutes(RunningPart):
     def __init__(self) -> None:
         self.jobs: LabJobs[web.Response] = LabJobs(_error_of)
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/jobs", self._list),
-            web.get("/jobs/{number}", self._show),
-            web.get("/jobs/{number}/answer", self._answer),
-            web.post("/jobs/{number}/cancel", self._cancel),
-        ]
-
     async def run(self, name: str, answer: Answer, *, follow: bool) -> web.Response:
         """Answer a request by a job.
 
@@ -59,11 +47,12 @@ class JobRoutes(RunningPart):
         response.set_status(202)
         return response
 
-    @Api("Long operations", "those that run, and the last ones that have ended", JobsState)
+    @Api("GET /jobs", "Long operations", "those that run, and the last ones that have ended", JobsState)
     async def _list(self, _: web.Request) -> web.Response:
         return await json_answer(JobsState(jobs=self.jobs.states()))
 
     @Api(
+        "GET /jobs/{number}",
         "A long operation",
         "how far it is",
         JobState,
@@ -78,6 +67,7 @@ class JobRoutes(RunningPart):
         return await json_answer(job.state())
 
     @Api(
+        "GET /jobs/{number}/answer",
         "The answer of a long operation",
         "what its request would have been answered without job=1, with its status",
         dict,
@@ -86,7 +76,12 @@ class JobRoutes(RunningPart):
         found = await self.jobs.result(_number(request))
         return web.Response(text=found.text, status=found.status, content_type=found.content_type)
 
-    @Api("Cancel a long operation", "how far it is: one that has changed something goes on", JobState)
+    @Api(
+        "POST /jobs/{number}/cancel",
+        "Cancel a long operation",
+        "how far it is: one that has changed something goes on",
+        JobState,
+    )
     async def _cancel(self, request: web.Request) -> web.Response:
         job = self.jobs.job(_number(request))
         if job.cancel():

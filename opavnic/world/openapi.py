@@ -1,4 +1,4 @@
-"""The control API as OpenAPI: each handler declares what it takes and answers, and the document is made of the routes.
+"""The control API as OpenAPI: each handler declares its route, and what that takes and answers.
 
 Source: OpenAPI 3.1.0.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar
 
@@ -37,8 +37,10 @@ ERRORS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What a route takes and answers: a decorator of its handler."""
+    """A route, and what it takes and answers: a decorator of its handler."""
 
+    route: str
+    """Method and path, `GET /faults`."""
     summary: str
     answer: str
     """What the answer is."""
@@ -69,16 +71,27 @@ class Api:
         setattr(handler, _ATTRIBUTE, self)
         return handler
 
+    def to(self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> web.RouteDef:
+        """Return the route, answered by a handler."""
+        method, path = self.route.split()
+        return (web.get if method == "GET" else web.post)(path, handler)
 
-def api_of(route: web.RouteDef) -> Api | None:
-    """Return what is declared of a route; None: nothing."""
-    return api_of_handler(route.handler)
 
-
-def api_of_handler(handler: Any) -> Api | None:
+def api_of(handler: Any) -> Api | None:
     """Return what is declared of a handler; None: nothing."""
     found: Api | None = getattr(inspect.unwrap(handler), _ATTRIBUTE, None)
     return found
+
+
+def declared_in(kind: type) -> dict[str, Api]:
+    """Return what the methods of a class declare, by their names."""
+    methods = (item for base in kind.__mro__ for item in vars(base).items())
+    return {name: said for name, method in methods if (said := getattr(method, _ATTRIBUTE, None)) is not None}
+
+
+def declared_routes(part: object) -> list[web.RouteDef]:
+    """Return the routes that the methods of an object declare."""
+    return [said.to(getattr(part, name)) for name, said in declared_in(type(part)).items()]
 
 
 def query_kind(text: str) -> tuple[str, str]:
@@ -115,7 +128,7 @@ class _Schema(GenerateJsonSchema):
 def document(routes: Iterable[web.RouteDef], version: str) -> dict[str, Any]:
     """Return the OpenAPI document of routes; those without a declaration are left out. Args: version: of opavnic."""
     known = sorted(routes, key=lambda route: (route.path, route.method))
-    declared = [(route, said) for route in known if (said := api_of(route)) is not None]
+    declared = [(route, said) for route in known if (said := api_of(route.handler)) is not None]
     types: list[tuple[str, Literal["validation"], TypeAdapter[Any]]] = [
         (_id_of(route), "validation", TypeAdapter(said.model)) for route, said in declared
     ]

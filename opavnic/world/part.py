@@ -115,8 +115,10 @@ class RunningPart:
         return self.status()
 
     def routes(self) -> Iterable[web.RouteDef]:
-        """Return its routes in the control API of the lab."""
-        return ()
+        """Return its routes in the control API of the lab: those that its methods declare with `openapi.Api`."""
+        from opavnic.world.openapi import declared_routes  # late: what reads lab files imports this module
+
+        return declared_routes(self)
 
 
 class Part:

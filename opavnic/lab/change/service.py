@@ -29,15 +29,13 @@ def serve_changes(lab: Lab, *, untrusted: bool = False) -> Lab:
 
 
 class ChangeRoutes(RunningPart):
-    """POST /change: hosts, virtual switches and links come and go."""
+    """Lets hosts, virtual switches and links come and go."""
 
     def __init__(self, live: LivingLab) -> None:
         self._live = live
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.post("/change", self._change)]
-
     @Api(
+        "POST /change",
         "Change the lab: hosts, virtual switches and links come and go",
         "what was done",
         LabChanged,

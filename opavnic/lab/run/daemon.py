@@ -13,23 +13,16 @@ from typing import Final
 
 from aiohttp import web
 
-from opavnic.base.errors import TooManyError
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.lab_routes import CheckRoutes, PartRoutes, VnicRoutes
+from opavnic.lab.run.lab_routes import CheckRoutes, LabRoutes
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.save import SaveRoutes
-from opavnic.lab.run.status import with_devices, with_drift
 from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
-from opavnic.world.connections import MAX_FOLLOWERS, while_read
 from opavnic.world.jobs import current_job
-from opavnic.world.json_body import json_answer, query_flag
-from opavnic.world.long_work import in_turns
-from opavnic.world.openapi import Api
-from opavnic.world.part import RunningPart
 from opavnic.world.parts.control import ControlServer
 
 log = logging.getLogger("opavnic.lab")
@@ -66,83 +59,6 @@ async def run_lab(
     return removed
 
 
-class LabRoutes(RunningPart):
-    """The routes of the lab as a whole.
-
-    GET  /status           hosts, VNICs, links; ?counters=1 adds what every element counted
-    GET  /logs             the log as text; ?follow=1 goes on until the reader leaves
-    POST /down             end the lab; the answer lists what was removed
-    """
-
-    def __init__(self, lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) -> None:
-        """Prepare. Args: down: ends the lab and returns what was removed."""
-        self._lab = lab
-        self._hub = hub
-        self._down = down
-        self._one_status = asyncio.Lock()
-
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/status", self._get_status),
-            web.get("/logs", self._get_logs),
-            web.post("/down", self._post_down),
-        ]
-
-    @Api(
-        "Hosts, VNICs, links, drops",
-        "the status of the lab, as `opavnic status --json` prints it",
-        LabState,
-        query={
-            "counters": "flag: with the counters of every element",
-            "drift": "flag: with where hosts are not what the lab file says",
-        },
-    )
-    async def _get_status(self, request: web.Request) -> web.Response:
-        async with self._one_status:  # that of a large lab takes memory
-            state = await in_turns(self._lab.status_steps(counters=query_flag(request, "counters")))
-            state = await with_devices(state, self._lab.kernels)
-            if query_flag(request, "drift"):
-                state = await with_drift(state, self._lab.reconciler)
-            return await json_answer(await self._lab.folded(state))
-
-    @Api(
-        "The log",
-        "lines of text",
-        content="text/plain",
-        query={"follow": "flag: go on until the reader leaves"},
-    )
-    async def _get_logs(self, request: web.Request) -> web.StreamResponse:
-        return await _stream_log(request, self._hub, follow=query_flag(request, "follow"))
-
-    @Api("End the lab", "what was removed", Removed, job="down")
-    async def _post_down(self, _: web.Request) -> web.Response:
-        return web.json_response((await self._down()).as_json())
-
-
-async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
-    if follow and hub.followers >= MAX_FOLLOWERS:
-        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log, the most a lab allows; end one of them")
-    lines = hub.subscribe()
-    if not follow:
-        hub.unsubscribe(lines)
-        lines.end()
-    try:
-        await response.prepare(request)
-        while True:
-            line = await (lines.next() if lines.has_news else while_read(request, lines.next()))
-            if line is None:
-                break
-            await response.write(line.encode() + b"\n")
-        await response.write_eof()
-    except (ConnectionError, asyncio.CancelledError):
-        log.debug("a reader of the log left")
-    finally:
-        if follow:
-            hub.unsubscribe(lines)
-    return response
-
-
 def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) -> list[web.RouteDef]:
     """Return the routes of a lab's control API.
 
@@ -152,8 +68,6 @@ def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) ->
         *LabRoutes(lab, hub, down).routes(),
         *SaveRoutes(lab).routes(),
         *CheckRoutes(lab).routes(),
-        *VnicRoutes(lab).routes(),
-        *PartRoutes(lab.parts).routes(),
         *lab.routes(),
     ]
 

@@ -1,60 +1,140 @@
-"""The check of a lab, VNICs, apps and parts on the control API.
-
-POST /vnics/remove   {"lid": 2, "vports": [251, 252]}: remove VNICs that are not configured
-GET  /apps/HOST, /parts/NAME                        all there is to see of an app, of a part of an installed package
-POST /check          whether every host reaches every other one, as a job; a program does the work (`reach.program`)
-"""
+"""A lab on the control API: its state and end, its log, VNICs, apps and parts, and its check."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from aiohttp import web
 
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import unknown_name, visible
+from opavnic.base.errors import TooManyError
 from opavnic.base.state import Json
 from opavnic.lab.file.errors import LabError, LabInputError
-from opavnic.lab.file.parts import RunningParts
 from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.reach import program
-from opavnic.state.lab import VnicsRemoved
+from opavnic.lab.run.status import with_devices, with_drift
+from opavnic.state.lab import LabState, VnicsRemoved
 from opavnic.state.reach import ReachState
+from opavnic.state.removed import Removed
 from opavnic.vnic.vnic_port import VnicPort
+from opavnic.world.connections import MAX_FOLLOWERS, while_read
 from opavnic.world.jobs import current_job
-from opavnic.world.json_body import json_answer, json_object
-from opavnic.world.long_work import SILENCE_S
+from opavnic.world.json_body import json_answer, json_object, query_flag
+from opavnic.world.long_work import SILENCE_S, in_turns
 from opavnic.world.openapi import JSON, Api
 from opavnic.world.part import RunningPart
 from vema.base.types import VportNum
 
+log = logging.getLogger("opavnic.lab")
+JsonObject = dict[str, Json]
 
-class VnicRoutes(RunningPart):
-    """Removes VNICs that were created over the MAD socket; no MAD can remove them."""
 
-    def __init__(self, lab: Lab) -> None:
+class LabRoutes(RunningPart):
+    """The routes of the lab as a whole, its VNICs, its apps and its parts."""
+
+    def __init__(self, lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) -> None:
+        """Prepare. Args: down: ends the lab and returns what was removed."""
         self._lab = lab
-
-    def routes(self) -> list[web.RouteDef]:
-        return [web.post("/vnics/remove", self._remove)]
+        self._hub = hub
+        self._down = down
+        self._one_status = asyncio.Lock()
 
     @Api(
+        "GET /status",
+        "Hosts, VNICs, links, drops",
+        "the status of the lab, as `opavnic status --json` prints it",
+        LabState,
+        query={
+            "counters": "flag: with the counters of every element",
+            "drift": "flag: with where hosts are not what the lab file says",
+        },
+    )
+    async def _get_status(self, request: web.Request) -> web.Response:
+        async with self._one_status:  # that of a large lab takes memory
+            state = await in_turns(self._lab.status_steps(counters=query_flag(request, "counters")))
+            state = await with_devices(state, self._lab.kernels)
+            if query_flag(request, "drift"):
+                state = await with_drift(state, self._lab.reconciler)
+            return await json_answer(await self._lab.folded(state))
+
+    @Api(
+        "GET /logs",
+        "The log",
+        "lines of text",
+        content="text/plain",
+        query={"follow": "flag: go on until the reader leaves"},
+    )
+    async def _get_logs(self, request: web.Request) -> web.StreamResponse:
+        return await _stream_log(request, self._hub, follow=query_flag(request, "follow"))
+
+    @Api("POST /down", "End the lab", "what was removed", Removed, job="down")
+    async def _post_down(self, _: web.Request) -> web.Response:
+        return web.json_response((await self._down()).as_json())
+
+    @Api(
+        "POST /vnics/remove",
         "Remove VNICs that are not configured",
         "the vports that were removed",
         VnicsRemoved,
         body={"lid": "integer: of a port", "vports": "array of integer: numbers of vports"},
     )
-    async def _remove(self, request: web.Request) -> web.Response:
+    async def _remove_vnics(self, request: web.Request) -> web.Response:
         data = await json_object(request)
         vports = data.get("vports")
         if not isinstance(vports, list) or not all(isinstance(number, int) for number in vports):
             raise LabInputError(f"vports: {vports!r:.60} is not a list of numbers of vports")
         return await json_answer(VnicsRemoved(removed=remove_vnics(self._lab, data.get("lid"), vports)))
+
+    @Api(
+        "GET /apps/{host}",
+        "An app",
+        "all there is to see of it; what that is depends on the kind of app",
+        JsonObject,
+    )
+    async def _get_app(self, request: web.Request) -> web.Response:
+        host = request.match_info["host"]
+        return _detail("app on host", self._lab.parts.apps, host, host=host)
+
+    @Api(
+        "GET /parts/{name}",
+        "A part of an installed package",
+        "all there is to see of it; what that is depends on the part",
+        JsonObject,
+    )
+    async def _get_part(self, request: web.Request) -> web.Response:
+        return _detail("part", self._lab.parts.by_name, request.match_info["name"])
+
+
+async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
+    if follow and hub.followers >= MAX_FOLLOWERS:
+        raise TooManyError(f"{MAX_FOLLOWERS} readers follow the log, the most a lab allows; end one of them")
+    lines = hub.subscribe()
+    if not follow:
+        hub.unsubscribe(lines)
+        lines.end()
+    try:
+        await response.prepare(request)
+        while True:
+            line = await (lines.next() if lines.has_news else while_read(request, lines.next()))
+            if line is None:
+                break
+            await response.write(line.encode() + b"\n")
+        await response.write_eof()
+    except (ConnectionError, asyncio.CancelledError):
+        log.debug("a reader of the log left")
+    finally:
+        if follow:
+            hub.unsubscribe(lines)
+    return response
 
 
 def remove_vnics(lab: Lab, lid: object, vports: list[int]) -> list[int]:
@@ -83,32 +163,6 @@ def _port(lab: Lab, lid: object) -> VnicPort:
     raise LabInputError(f"no port with a management agent has LID {lid!r:.60}")
 
 
-JsonObject = dict[str, Json]
-
-
-class PartRoutes(RunningPart):
-    """Shows the apps and parts of a lab, as far as they run on this machine."""
-
-    def __init__(self, parts: RunningParts) -> None:
-        self._parts = parts
-
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/apps/{host}", self._get_app), web.get("/parts/{name}", self._get_part)]
-
-    @Api("An app", "all there is to see of it; what that is depends on the kind of app", JsonObject)
-    async def _get_app(self, request: web.Request) -> web.Response:
-        host = request.match_info["host"]
-        return _detail("app on host", self._parts.apps, host, host=host)
-
-    @Api(
-        "A part of an installed package",
-        "all there is to see of it; what that is depends on the part",
-        JsonObject,
-    )
-    async def _get_part(self, request: web.Request) -> web.Response:
-        return _detail("part", self._parts.by_name, request.match_info["name"])
-
-
 def _detail(what: str, running: Mapping[str, RunningPart], name: str, **also: str) -> web.Response:
     if name not in running:
         raise InputError(unknown_name(what, name, running))
@@ -128,10 +182,8 @@ class CheckRoutes(RunningPart):
         self._lab = lab
         self._one_at_a_time = asyncio.Lock()
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.post("/check", self._check)]
-
     @Api(
+        "POST /check",
         "Does every host reach every other host of its virtual switches, and no other host?",
         "which hosts reach which others",
         ReachState,

@@ -1,12 +1,7 @@
 """Programs on hosts of this machine for other machines of a cluster, on the control API, with or without a terminal.
 
-POST /programs          {"host": "h3", "command": ["ip", "a"], "umad": null, "terminal": {"rows": 24, "columns": 80,
-                        "term": "xterm"}}: start one. The header Program-Number has its number; then come frames with
-                        what it says, and at last its exit code. A reader that leaves hangs up on it
-POST /programs/input?number=N   its standard input, as it comes, until the end of the body
-POST /programs/size     {"number": N, "rows": 24, "columns": 80}: of its terminal from now on
-
-A frame is a byte that says what it is (`Frame`), its length as a 32-bit number, and so many bytes.
+What a program says comes as frames, and at last its exit code; a reader that leaves hangs up on it. A frame is a byte
+that says what it is (`Frame`), its length as a 32-bit number, and so many bytes.
 
 What runs is `opavnic exec`, so that a program finds there what it would find on its own machine: names, devices, its
 container, exit codes.
@@ -216,18 +211,12 @@ class ProgramRoutes(RunningPart):
         self._running: dict[int, ServedProgram] = {}
         self._last = 0
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.post("/programs", self._run),
-            web.post("/programs/input", self._input),
-            web.post("/programs/size", self._resize),
-        ]
-
     async def close(self) -> None:
         """Hang up on all of them and wait for their end: a host must not go while programs run on it."""
         await asyncio.gather(*(program.hang_up() for program in self._running.values()))
 
     @Api(
+        "POST /programs",
         "Run a program on a host of this machine of a cluster",
         f"frames: what it says, and its exit code; the header {NUMBER_HEADER} has its number",
         content="application/octet-stream",
@@ -285,6 +274,7 @@ class ProgramRoutes(RunningPart):
         return self._running[number]
 
     @Api(
+        "POST /programs/input",
         "Give a program input",
         "nothing, once it has taken all of it",
         StateModel,
@@ -300,6 +290,7 @@ class ProgramRoutes(RunningPart):
         return await json_answer(StateModel())
 
     @Api(
+        "POST /programs/size",
         "Set the size of the terminal of a program",
         "nothing",
         StateModel,

@@ -37,15 +37,18 @@ _GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
 
 
 class SaveRoutes(RunningPart):
-    """GET /save: the running state as a lab file."""
+    """Answers with the running state as a lab file."""
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/save", self._get_save)]
-
-    @Api("The running state as a lab file", "the file, and what it does not say", SavedLab, job="save")
+    @Api(
+        "GET /save",
+        "The running state as a lab file",
+        "the file, and what it does not say",
+        SavedLab,
+        job="save",
+    )
     async def _get_save(self, _: web.Request) -> web.Response:
         data, left_out, model = _saved(self._lab)
         # a thread: of a large lab it takes a while to write

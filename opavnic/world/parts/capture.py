@@ -1,11 +1,5 @@
 """Captures on the control API of a lab: pcapng files that grow while packets pass.
 
-GET  /capture       on=PLACE (default *); snap=BYTES of a packet; count=N ends it after this many packets; once=1
-                    captures a packet only where it enters the fabric; buffer=SIZE that may wait for the reader; here=1
-                    only what begins on this machine; and matches as in a fault (l4=mad, vesw=2, ...). The header
-                    Capture-Number of the answer is the number of the capture.
-POST /capture/end   {"number": 3}: capture no more; the other answer ends with what was kept and with statistics
-
 The fabric does not wait for the reader: packets for which there is no room are missed, and counted in interface
 statistics blocks.
 
@@ -216,10 +210,8 @@ class Captures(RunningPart):
         self._running: dict[int, tuple[Capture | None, asyncio.Event]] = {}
         """By number: what captures at this machine, and what the writer is told the end by."""
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/capture", self._capture), web.post("/capture/end", self._end)]
-
     @Api(
+        "GET /capture",
         "Capture packets as they pass",
         "a pcapng file that grows; the header Capture-Number has the number of the capture",
         content=CONTENT_TYPE,
@@ -296,7 +288,13 @@ class Captures(RunningPart):
             raise OpavnicError("; ".join(refused.values()))
         return there, refused
 
-    @Api("End a capture", "its number", Numbered, body={"number": "integer: of a running capture"})
+    @Api(
+        "POST /capture/end",
+        "End a capture",
+        "its number",
+        Numbered,
+        body={"number": "integer: of a running capture"},
+    )
     async def _end(self, request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
         if type(number) is not int or number not in self._running:

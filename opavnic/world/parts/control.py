@@ -1,12 +1,7 @@
 """The control API of a running lab: HTTP and JSON on a Unix socket that only its user may open.
 
-    GET  /status, /logs    POST /down: the lab as a whole, see opavnic.lab.run.daemon
-    /em/...                the Ethernet Manager, see em_routes; /faults, /topology, /routes: fabric
-    GET  /capture          packets as they pass, see capture
-    GET  /jobs             what takes long, see job_routes
-    GET  /openapi.json     all routes of the lab, made of what their handlers declare (`openapi.Api`)
-
-Every part adds its own (`RunningPart.routes`).
+`GET /openapi.json` says which routes a lab has, and what each takes and answers: it is made of what their handlers
+declare (`openapi.Api`). Every part adds its own (`RunningPart.routes`).
 """
 
 from __future__ import annotations
@@ -28,7 +23,7 @@ from opavnic.base.errors import TooManyError
 from opavnic.world.connections import Connections
 from opavnic.world.job_routes import JobRoutes
 from opavnic.world.json_body import MAX_BODY, json_object, query_flag, query_number
-from opavnic.world.openapi import JSON, Api, OpenApi, api_of_handler, document, query_kind
+from opavnic.world.openapi import JSON, Api, OpenApi, api_of, declared_routes, document, query_kind
 
 _TYPES: Final[dict[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
@@ -121,7 +116,7 @@ class ControlServer:
         self._listener: asyncio.Server | None = None
 
     def _with_own(self, routes: Iterable[web.RouteDef]) -> list[web.RouteDef]:
-        return [*routes, *self.jobs.routes(), web.get("/openapi.json", self._describe)]
+        return [*routes, *self.jobs.routes(), *declared_routes(self)]
 
     async def start(self) -> None:
         """Open the socket, mode 0600."""
@@ -166,14 +161,14 @@ class ControlServer:
             await runner.cleanup()
         await self.jobs.jobs.close()
 
-    @Api("This API", "an OpenAPI document", OpenApi)
+    @Api("GET /openapi.json", "This API", "an OpenAPI document", OpenApi)
     async def _describe(self, _: web.Request) -> web.Response:
         return web.json_response(document(self.routes, version("opavnic")))
 
     @web.middleware
     async def _one_request(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request once all of it has arrived, unless its handler reads it as it comes."""
-        api = api_of_handler(request.match_info.handler)
+        api = api_of(request.match_info.handler)
         connections = self._connections
         assert connections is not None  # noqa: S101 - there since start
         try:

@@ -1,14 +1,4 @@
-"""The Ethernet Manager of a world, at its `em` node; configured at its start and by `opavnic em apply`.
-
-On the control API:
-
-POST /em/apply       an EM configuration as JSON; ?diff=1 only returns what it would change
-POST /em/restart     {"memory": true}: restart it with its database; false: without
-GET  /em/state       role, convergence, trouble
-GET  /em/vesws       virtual switches; /em/vports: vports; /em/mac-table: entries (?vesw=ID)
-GET  /em/counters    readings of counters, oldest first (?limit=N); /em/events: events (?after=N)
-POST /em/verify      read everything from every agent; return the differences from the configuration
-"""
+"""The Ethernet Manager of a world, at its `em` node; configured at its start and by `opavnic em apply`."""
 
 from __future__ import annotations
 
@@ -16,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
@@ -44,7 +34,7 @@ from opavnic.world.em_node import EM_NODE, down_text
 from opavnic.world.jobs import current_job
 from opavnic.world.json_body import json_answer, json_body, json_object, query_flag, query_number
 from opavnic.world.long_work import LOOK_S, SILENCE_S, Silence
-from opavnic.world.openapi import Api
+from opavnic.world.openapi import Api, declared_in
 from opavnic.world.part import RunningPart
 from opavnic.world.world import World
 from vema.base.errors import VemaError
@@ -62,6 +52,12 @@ class BuiltinManager(RunningPart):
     def __init__(self, em: EthernetService, faults: Faults) -> None:
         self.em = em
         self._faults = faults
+        self._commands = EmCommands(
+            em,
+            lambda: down_text(self._held()),
+            begin=lambda: current_job().begin(),
+            converged=converged_unless_silent,
+        )
 
     def _held(self) -> list[int]:
         return self._faults.holding(EM_NODE)
@@ -90,8 +86,99 @@ class BuiltinManager(RunningPart):
             return {"down": down_text(self._held())}
         return {"trouble": "; ".join(self.trouble)} if self.em.topology.given else {}
 
-    def routes(self) -> list[web.RouteDef]:
-        return em_routes(self.em, self._held)
+    # --- the control API -----------------------------------------------------------------------------------
+
+    @Api(
+        "POST /em/apply",
+        "Apply an EM configuration",
+        "what it changes; without diff=1 also the Sets sent, and whether the fabric has converged",
+        EmApplied,
+        query={"diff": "flag: only say what it would change"},
+        body={"vesws": "array of object: and every other key of an EM file (em.schema.json)"},
+        open=True,
+        job="em apply",
+        more_errors={"422": "mistakes in the configuration, each with its path"},
+    )
+    async def _apply(self, request: web.Request) -> web.Response:
+        self._commands.running()
+        data = await json_body(request)
+        try:
+            return await json_answer(await self._commands.apply(data, only_say=query_flag(request, "diff")))
+        except EmConfigError as error:
+            return web.json_response(refusal_of(error), status=422)
+
+    @Api(
+        "GET /em/state",
+        "The Ethernet Manager",
+        "role, convergence, and what keeps it from converging",
+        EmState,
+    )
+    async def _state(self, _: web.Request) -> web.Response:
+        return await json_answer(self._commands.state())
+
+    @Api("GET /em/vesws", "Virtual switches", "virtual switches as the manager has planned them", EmVesws)
+    async def _vesws(self, _: web.Request) -> web.Response:
+        return await json_answer({"vesws": self._commands.vesws()})
+
+    @Api("GET /em/vports", "Vports", "vports and how far each is configured", EmVports)
+    async def _vports(self, _: web.Request) -> web.Response:
+        return await json_answer({"vports": self._commands.vports()})
+
+    @Api(
+        "GET /em/mac-table",
+        "MAC tables",
+        "entries",
+        EmMacTable,
+        query={"vesw": "integer: id of a virtual switch; default: all"},
+    )
+    async def _mac_table(self, request: web.Request) -> web.Response:
+        vesw_id = query_number(request, "vesw", 0) if "vesw" in request.query else None
+        return await json_answer({"mac_table": self._commands.mac_table(vesw_id)})
+
+    @Api(
+        "GET /em/counters",
+        "Readings of counters",
+        "readings, oldest first",
+        EmCounters,
+        query={"limit": "integer: how many"},
+    )
+    async def _counters(self, request: web.Request) -> web.Response:
+        return await json_answer({"counters": self._commands.counters(query_number(request, "limit", 100))})
+
+    @Api(
+        "GET /em/events",
+        "Events",
+        "events, oldest first",
+        EmEvents,
+        query={"after": "integer: number of an event", "limit": "integer: how many"},
+    )
+    async def _events(self, request: web.Request) -> web.Response:
+        after, limit = query_number(request, "after", 0), query_number(request, "limit", 100)
+        return await json_answer({"events": self._commands.events(after, limit)})
+
+    @Api(
+        "POST /em/verify",
+        "Read everything from every agent",
+        "differences from the configuration",
+        EmVerified,
+        job="em verify",
+    )
+    async def _verify(self, _: web.Request) -> web.Response:
+        return await json_answer(await self._commands.verify())
+
+    @Api(
+        "POST /em/restart",
+        "Restart the Ethernet Manager",
+        "the Sets that it has sent since, and whether the fabric has converged",
+        EmRestarted,
+        body={"memory": "boolean: whether its database survives; default: true"},
+        job="em restart",
+    )
+    async def _restart(self, request: web.Request) -> web.Response:
+        memory = (await json_object(request)).get("memory", True)
+        if self.em.core is None and self._held():
+            raise OpavnicError(f"{down_text(self._held())}; opavnic fault remove {self._held()[0]} starts it")
+        return await json_answer(await self._commands.restart(memory=memory))
 
 
 def _topology(world: World, ends: contextlib.ExitStack) -> EmSubnet:
@@ -161,18 +248,6 @@ async def converged_unless_silent(em: EthernetService, silence_s: float = SILENC
 
 # -----------------------------------------------------------------------------------------------------------
 
-_ROUTES: Final = (
-    (web.post, "/em/apply"),
-    (web.post, "/em/verify"),
-    (web.post, "/em/restart"),
-    (web.get, "/em/state"),
-    (web.get, "/em/vesws"),
-    (web.get, "/em/vports"),
-    (web.get, "/em/mac-table"),
-    (web.get, "/em/counters"),
-    (web.get, "/em/events"),
-)
-
 
 class NoManager(RunningPart):
     """Refuses requests in a lab that has no Ethernet Manager of its own."""
@@ -181,88 +256,7 @@ class NoManager(RunningPart):
         self._reason = reason
 
     def routes(self) -> list[web.RouteDef]:
-        return [route(path, self._refuse) for route, path in _ROUTES]
+        return [said.to(self._refuse) for said in declared_in(BuiltinManager).values()]
 
     async def _refuse(self, _: web.Request) -> web.Response:
         raise OpavnicError(self._reason)
-
-
-def em_routes(service: EthernetService, held: Callable[[], Sequence[int]]) -> list[web.RouteDef]:
-    """Return the routes of a manager. Args: held: returns the faults that hold it down."""
-    commands = EmCommands(
-        service,
-        lambda: down_text(held()),
-        begin=lambda: current_job().begin(),
-        converged=converged_unless_silent,
-    )
-
-    @Api(
-        "Apply an EM configuration",
-        "what it changes; without diff=1 also the Sets sent, and whether the fabric has converged",
-        EmApplied,
-        query={"diff": "flag: only say what it would change"},
-        body={"vesws": "array of object: and every other key of an EM file (em.schema.json)"},
-        open=True,
-        job="em apply",
-        more_errors={"422": "mistakes in the configuration, each with its path"},
-    )
-    async def apply(request: web.Request) -> web.Response:
-        commands.running()
-        data = await json_body(request)
-        try:
-            return await json_answer(await commands.apply(data, only_say=query_flag(request, "diff")))
-        except EmConfigError as error:
-            return web.json_response(refusal_of(error), status=422)
-
-    @Api("The Ethernet Manager", "role, convergence, and what keeps it from converging", EmState)
-    async def state(_: web.Request) -> web.Response:
-        return await json_answer(commands.state())
-
-    @Api("Virtual switches", "virtual switches as the manager has planned them", EmVesws)
-    async def vesws(_: web.Request) -> web.Response:
-        return await json_answer({"vesws": commands.vesws()})
-
-    @Api("Vports", "vports and how far each is configured", EmVports)
-    async def vports(_: web.Request) -> web.Response:
-        return await json_answer({"vports": commands.vports()})
-
-    @Api("MAC tables", "entries", EmMacTable, query={"vesw": "integer: id of a virtual switch; default: all"})
-    async def mac_table(request: web.Request) -> web.Response:
-        vesw_id = query_number(request, "vesw", 0) if "vesw" in request.query else None
-        return await json_answer({"mac_table": commands.mac_table(vesw_id)})
-
-    @Api("Readings of counters", "readings, oldest first", EmCounters, query={"limit": "integer: how many"})
-    async def counters(request: web.Request) -> web.Response:
-        return await json_answer({"counters": commands.counters(query_number(request, "limit", 100))})
-
-    @Api(
-        "Events",
-        "events, oldest first",
-        EmEvents,
-        query={"after": "integer: number of an event", "limit": "integer: how many"},
-    )
-    async def events(request: web.Request) -> web.Response:
-        after, limit = query_number(request, "after", 0), query_number(request, "limit", 100)
-        return await json_answer({"events": commands.events(after, limit)})
-
-    @Api(
-        "Read everything from every agent", "differences from the configuration", EmVerified, job="em verify"
-    )
-    async def verify(_: web.Request) -> web.Response:
-        return await json_answer(await commands.verify())
-
-    @Api(
-        "Restart the Ethernet Manager",
-        "the Sets that it has sent since, and whether the fabric has converged",
-        EmRestarted,
-        body={"memory": "boolean: whether its database survives; default: true"},
-        job="em restart",
-    )
-    async def restart(request: web.Request) -> web.Response:
-        memory = (await json_object(request)).get("memory", True)
-        if service.core is None and held():
-            raise OpavnicError(f"{down_text(held())}; opavnic fault remove {held()[0]} starts it")
-        return await json_answer(await commands.restart(memory=memory))
-
-    handlers = (apply, verify, restart, state, vesws, vports, mac_table, counters, events)
-    return [route(path, handler) for (route, path), handler in zip(_ROUTES, handlers, strict=True)]

@@ -1,15 +1,4 @@
-"""The fabric on the control API: faults, topology, routes.
-
-GET  /faults           the faults that are set, the seed
-POST /faults           {"fault": "loss on h1 20%"}: set one
-POST /faults/remove    {"number": 3}; {"number": null} removes all
-GET  /topology         the fabric as ibnetdiscover text, links that are down, the routing engine, possible deadlocks
-GET  /routes?from=h1&to=h2   the ways that the tables of the switches say, and the lanes of each link on them
-GET  /steering         the ways that a program has given switches
-POST /steering         {"ways": {"leaf0": {"h3": 4}}}: packets to h3 leave leaf0 by port 4, others as planned
-GET  /changes?after=12       what has happened to links and faults since the change of that number
-GET  /lanes?on=h1--sw0       what each virtual lane has carried and holds now; on: a place, as of a fault
-"""
+"""The fabric on the control API: faults, topology, routes."""
 
 from __future__ import annotations
 
@@ -67,29 +56,17 @@ class FabricRoutes(RunningPart):
         self._positions = dict(positions)
         self._changes = ChangeLog(world.fabric, world.faults, time.time)
 
-    def routes(self) -> list[web.RouteDef]:
-        return [
-            web.get("/faults", self._get_faults),
-            web.post("/faults", self._post_fault),
-            web.post("/faults/remove", self._remove_fault),
-            web.get("/topology", self._get_topology),
-            web.get("/routes", self._get_routes),
-            web.get("/lanes", self._get_lanes),
-            web.get("/steering", self._get_steering),
-            web.post("/steering", self._steer),
-            web.get("/changes", self._get_changes),
-        ]
-
     async def _look(self, view: FabricView[Model], query: Mapping[str, str] = MappingProxyType({})) -> Model:
         if self._remote is not None:
             return await self._remote.look(view, query)
         return view.of(self._world, query)
 
-    @Api("The faults that are set", "faults with their effects so far", FaultsSet)
+    @Api("GET /faults", "The faults that are set", "faults with their effects so far", FaultsSet)
     async def _get_faults(self, _: web.Request) -> web.Response:
         return await json_answer(await self._look(FAULTS))
 
     @Api(
+        "POST /faults",
         "Set a fault",
         "its number, and all faults",
         FaultAdded,
@@ -104,6 +81,7 @@ class FabricRoutes(RunningPart):
         return await json_answer(FaultAdded(number=number, **dict(await self._look(FAULTS))))
 
     @Api(
+        "POST /faults/remove",
         "Remove a fault, or all",
         "the faults that are left",
         FaultsSet,
@@ -118,6 +96,7 @@ class FabricRoutes(RunningPart):
         return await json_answer(await self._look(FAULTS))
 
     @Api(
+        "GET /topology",
         "The fabric",
         "ibnetdiscover text, links that are down, the routing engine, a possible deadlock, LIDs by port",
         TopologyState,
@@ -127,6 +106,7 @@ class FabricRoutes(RunningPart):
         return await json_answer(found.model_copy(update={"positions": self._positions}))
 
     @Api(
+        "GET /changes",
         "What has happened to links and faults",
         "changes, oldest first; a lab keeps the last 10,000",
         ChangesState,
@@ -138,6 +118,7 @@ class FabricRoutes(RunningPart):
         return await json_answer({"changes": rows})
 
     @Api(
+        "GET /routes",
         "The ways between two hosts, as the tables of the switches have them",
         "nodes and ports of each way, and the links on it with their virtual lanes",
         RoutesState,
@@ -147,6 +128,7 @@ class FabricRoutes(RunningPart):
         return await json_answer(await self._look(ROUTES, request.query))
 
     @Api(
+        "GET /lanes",
         "Virtual lanes of links: what they have carried, and hold now",
         "directions of links, each with its lanes",
         LanesState,
@@ -155,11 +137,17 @@ class FabricRoutes(RunningPart):
     async def _get_lanes(self, request: web.Request) -> web.Response:
         return await json_answer(await self._look(LANES, request.query))
 
-    @Api("The ways that a program has given switches", "by switch, the port for each LID", SteeringState)
+    @Api(
+        "GET /steering",
+        "The ways that a program has given switches",
+        "by switch, the port for each LID",
+        SteeringState,
+    )
     async def _get_steering(self, _: web.Request) -> web.Response:
         return await self._steering()
 
     @Api(
+        "POST /steering",
         "Give switches ways for some LIDs, in place of those given before",
         "by switch, the port for each LID",
         SteeringState,

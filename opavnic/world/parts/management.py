@@ -1,7 +1,5 @@
 """The fabric manager of a fabric without a built-in subnet manager, and what it says.
 
-GET  /fm   its view beside ours: managers, nodes, ports, links, virtual fabrics, and where they differ
-
 The tables of its subnet administration are asked for over the wire, as a tool on a host would. The socket of MADs for
 programs stands here, too.
 """
@@ -67,10 +65,8 @@ class FabricManagement(RunningPart):
             "for_s": round(self._world.clock.time() - self._since, 1),
         }
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.get("/fm", self._get_view)]
-
     @Api(
+        "GET /fm",
         "What the fabric manager says, beside what is",
         "subnet managers, nodes, ports, links and virtual fabrics; `differs` of each says what contradicts",
         FmState,

@@ -28,10 +28,14 @@ class Slow(RunningPart):
         self.go_on = asyncio.Event()
         self.done = 0
 
-    def routes(self) -> list[web.RouteDef]:
-        return [web.post("/slow", self._slow), web.post("/refused", self._refuse)]
-
-    @Api("Take long", "how much is done", dict, body={"begin": "boolean: change something"}, job="slow")
+    @Api(
+        "POST /slow",
+        "Take long",
+        "how much is done",
+        dict,
+        body={"begin": "boolean: change something"},
+        job="slow",
+    )
     async def _slow(self, request: web.Request) -> web.Response:
         job = current_job()
         job.doing("pieces", 3)
@@ -42,7 +46,7 @@ class Slow(RunningPart):
         self.done += 1
         return await json_answer({"done": self.done})
 
-    @Api("Refuse", "nothing", dict, job="refused")
+    @Api("POST /refused", "Refuse", "nothing", dict, job="refused")
     async def _refuse(self, _: web.Request) -> web.Response:
         raise InputError("a line")
 

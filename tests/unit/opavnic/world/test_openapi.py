@@ -41,7 +41,7 @@ async def running(text: str, tmp_path: Path) -> AsyncIterator[ClientSession]:
     async with lab_in_memory(text) as lab:
         hub = LogHub(tmp_path / "log")
         routes = lab_routes(serve_changes(lab), hub, lab.stop)
-        silent = {route.path for route in routes if api_of(route) is None}
+        silent = {route.path for route in routes if api_of(route.handler) is None}
         assert silent <= DOCUMENT["paths"].keys(), "a route declares nothing"
         async with served(routes, tmp_path) as session:
             yield session
