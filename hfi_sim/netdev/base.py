@@ -193,25 +193,25 @@ class Netdev(ABC):
         """Take frames from the host again."""
         self.queue_stopped = False
 
-    @abstractmethod
     def set_carrier(self, on: bool) -> None:
         """Turn the carrier on or off (netif_carrier_on/off)."""
+        self.carrier = on
 
-    @abstractmethod
     def set_dormant(self, on: bool) -> None:
         """Make the device dormant, or not."""
+        self.dormant = on
 
-    @abstractmethod
     def set_address(self, mac: MacAddr) -> None:
         """Overwrite the device address from the driver's side, with no check: the EM said so."""
+        self.address = mac
 
-    @abstractmethod
     def set_mtu(self, mtu: int) -> None:
         """Set the MTU from the driver's side, in bytes of Ethernet payload."""
+        self.mtu = mtu
 
-    @abstractmethod
     def set_max_mtu(self, max_mtu: int) -> None:
-        """Set the largest MTU that the host may choose."""
+        """Set the largest MTU that the host may choose; where a kernel knows none, a larger one is put back."""
+        self.max_mtu = max_mtu
 
     @abstractmethod
     def close(self) -> None:

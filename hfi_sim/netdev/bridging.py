@@ -16,38 +16,12 @@ from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr, mac_text
-from hfi_sim.netdev.netlink import (
-    AF_BRIDGE,
-    HEADER,
-    IFLA_ADDRESS,
-    IFLA_IFNAME,
-    IFLA_INFO_KIND,
-    IFLA_LINKINFO,
-    IFLA_MASTER,
-    IFLA_NET_NS_FD,
-    NDA_LLADDR,
-    NDMSG,
-    NLA_F_NESTED,
-    NLM_F_ACK,
-    NLM_F_CREATE_EXCL,
-    NLM_F_DUMP,
-    NTF_SELF,
-    NUD_PERMANENT,
-    RTM_DELLINK,
-    RTM_DELNEIGH,
-    RTM_GETNEIGH,
-    RTM_NEWLINK,
-    RTM_NEWNEIGH,
-    U32,
-    attributes,
-    build_attribute,
-    link_body,
-)
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.routes import RTPROT_DHCP, RouteClient
 
 BRIDGE: Final = "bridge"
 VETH: Final = "veth"
-_AF_BRIDGE_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH})
+_AF_BRIDGE_MESSAGES: Final = frozenset({nl.RTM_NEWNEIGH, nl.RTM_DELNEIGH})
 _NDA_VLAN: Final = 5
 _NDA_MASTER: Final = 9
 _VETH_INFO_PEER: Final = 1
@@ -80,45 +54,52 @@ class BridgeClient(RouteClient):
     def add_veth(self, name: str, mac: MacAddr, peer: str, peer_mac: MacAddr, peer_namespace: int) -> None:
         """Make a pair of interfaces, one here, the other in the namespace behind a descriptor."""
         attrs = {
-            IFLA_IFNAME: peer.encode() + b"\0",
-            IFLA_ADDRESS: peer_mac,
-            IFLA_NET_NS_FD: U32.pack(peer_namespace),
+            nl.IFLA_IFNAME: peer.encode() + b"\0",
+            nl.IFLA_ADDRESS: peer_mac,
+            nl.IFLA_NET_NS_FD: nl.U32.pack(peer_namespace),
         }
-        self._add(name, mac, VETH, build_attribute(_VETH_INFO_PEER, link_body(0, attrs=attrs)))
+        self._add(name, mac, VETH, nl.build_attribute(_VETH_INFO_PEER, nl.link_body(0, attrs=attrs)))
 
     def _add(self, name: str, mac: MacAddr, kind: str, data: bytes = b"") -> None:
-        info = build_attribute(IFLA_INFO_KIND, kind.encode() + b"\0")
+        info = nl.build_attribute(nl.IFLA_INFO_KIND, kind.encode() + b"\0")
         if data:
-            info += build_attribute(_IFLA_INFO_DATA | NLA_F_NESTED, data)
-        attrs = {IFLA_IFNAME: name.encode() + b"\0", IFLA_ADDRESS: mac, IFLA_LINKINFO | NLA_F_NESTED: info}
-        body = link_body(0, attrs=attrs)
-        self._exchange(RTM_NEWLINK, NLM_F_CREATE_EXCL | NLM_F_ACK, body, f"make {kind} {name}")
+            info += nl.build_attribute(_IFLA_INFO_DATA | nl.NLA_F_NESTED, data)
+        attrs = {
+            nl.IFLA_IFNAME: name.encode() + b"\0",
+            nl.IFLA_ADDRESS: mac,
+            nl.IFLA_LINKINFO | nl.NLA_F_NESTED: info,
+        }
+        body = nl.link_body(0, attrs=attrs)
+        self._exchange(nl.RTM_NEWLINK, nl.NLM_F_CREATE_EXCL | nl.NLM_F_ACK, body, f"make {kind} {name}")
 
     def delete(self, ifindex: int) -> None:
         """Remove an interface."""
-        self._exchange(RTM_DELLINK, NLM_F_ACK, link_body(ifindex), f"remove interface #{ifindex}")
+        self._exchange(nl.RTM_DELLINK, nl.NLM_F_ACK, nl.link_body(ifindex), f"remove interface #{ifindex}")
 
     def set_master(self, ifindex: int, bridge: int) -> None:
         """Make an interface the port of a bridge; 0: of none."""
-        self._set(ifindex, f"master #{bridge}", attrs={IFLA_MASTER: U32.pack(bridge)})
+        self._set(ifindex, f"master #{bridge}", attrs={nl.IFLA_MASTER: nl.U32.pack(bridge)})
 
     def listen_to(self, ifindex: int, mac: MacAddr, on: bool) -> None:
         """Add an address to the list of those that an interface listens to, as `bridge fdb add MAC dev DEV self` does.
 
         Harmless where that is so already.
         """
-        body = NDMSG.pack(AF_BRIDGE, ifindex, NUD_PERMANENT, NTF_SELF, 0) + build_attribute(NDA_LLADDR, mac)
-        kind, flags = (RTM_NEWNEIGH, NLM_F_CREATE_EXCL) if on else (RTM_DELNEIGH, 0)
+        entry = nl.NDMSG.pack(nl.AF_BRIDGE, ifindex, nl.NUD_PERMANENT, nl.NTF_SELF, 0)
+        body = entry + nl.build_attribute(nl.NDA_LLADDR, mac)
+        kind, flags = (nl.RTM_NEWNEIGH, nl.NLM_F_CREATE_EXCL) if on else (nl.RTM_DELNEIGH, 0)
         try:
-            self._exchange(kind, flags | NLM_F_ACK, body, f"address {mac_text(mac)} of interface #{ifindex}")
+            self._exchange(
+                kind, flags | nl.NLM_F_ACK, body, f"address {mac_text(mac)} of interface #{ifindex}"
+            )
         except NetdevError as error:
             if error.errno not in (errno.EEXIST, errno.ENOENT):
                 raise
 
     def forwarding(self, bridge: int) -> list[FdbEntry]:
         """Return the forwarding database of a bridge."""
-        body = NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0)
-        answers = self._exchange(RTM_GETNEIGH, NLM_F_DUMP, body, "read forwarding databases")
+        body = nl.NDMSG.pack(nl.AF_BRIDGE, 0, 0, 0, 0)
+        answers = self._exchange(nl.RTM_GETNEIGH, nl.NLM_F_DUMP, body, "read forwarding databases")
         entries = (fdb_entry(kind, data) for kind, data in answers)
         return [entry for entry in entries if entry is not None and entry.bridge == bridge]
 
@@ -135,16 +116,21 @@ class BridgeClient(RouteClient):
 
 def fdb_entry(kind: int, message: bytes) -> FdbEntry | None:
     """Read a message of neighbours: None where it tells nothing of the forwarding database of a bridge."""
-    if kind not in _AF_BRIDGE_MESSAGES or message[HEADER.size] != AF_BRIDGE:
+    if kind not in _AF_BRIDGE_MESSAGES or message[nl.HEADER.size] != nl.AF_BRIDGE:
         return None
-    _, ifindex, state, flags, _ = NDMSG.unpack_from(message, HEADER.size)
-    found = dict(attributes(message, NDMSG.size))
-    mac = found.get(NDA_LLADDR, b"")
+    _, ifindex, state, flags, _ = nl.NDMSG.unpack_from(message, nl.HEADER.size)
+    found = dict(nl.attributes(message, nl.NDMSG.size))
+    mac = found.get(nl.NDA_LLADDR, b"")
     vlan, master = (int.from_bytes(found.get(one, b""), sys.byteorder) for one in (_NDA_VLAN, _NDA_MASTER))
-    if not master or len(mac) != 6 or flags & NTF_SELF:
+    if not master or len(mac) != 6 or flags & nl.NTF_SELF:
         return None
     return FdbEntry(
-        master, ifindex, MacAddr(mac), vlan, gone=kind == RTM_DELNEIGH, local=bool(state & NUD_PERMANENT)
+        master,
+        ifindex,
+        MacAddr(mac),
+        vlan,
+        gone=kind == nl.RTM_DELNEIGH,
+        local=bool(state & nl.NUD_PERMANENT),
     )
 
 

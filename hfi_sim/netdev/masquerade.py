@@ -17,17 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import (
-    HEADER,
-    NLA_F_NESTED,
-    NLM_F_ACK,
-    NLM_F_CREATE_EXCL,
-    NLM_F_REQUEST,
-    NLMSG_ERROR,
-    build_attribute,
-    errno_of,
-)
 
 NETLINK_NETFILTER: Final = 12
 _ANSWER_S: Final = 5.0
@@ -75,7 +66,7 @@ class Masquerade:
     def _send(self, table: str, source: ipaddress.IPv4Network) -> None:
         name = _text(1, table)
         requests = (
-            (_NEWTABLE, NLM_F_CREATE_EXCL, name + _number(2, _TABLE_OWNER)),
+            (_NEWTABLE, nl.NLM_F_CREATE_EXCL, name + _number(2, _TABLE_OWNER)),
             (
                 _NEWCHAIN,
                 _CREATE,
@@ -92,12 +83,12 @@ class Masquerade:
         )
         batch = _message(_BATCH_BEGIN, 0, 1, 0, _SUBSYSTEM)
         for number, (kind, flags, body) in enumerate(requests, start=2):
-            batch += _message(kind, flags | NLM_F_ACK, number, _FAMILY_IPV4, 0, body)
+            batch += _message(kind, flags | nl.NLM_F_ACK, number, _FAMILY_IPV4, 0, body)
         batch += _message(_BATCH_END, 0, len(requests) + 2, 0, _SUBSYSTEM)
         self._socket.send(batch)
         for _ in requests:
-            _, kind, _, _, _ = HEADER.unpack_from(answer := self._socket.recv(1 << 16))
-            if kind == NLMSG_ERROR and (number := errno_of(answer)):
+            _, kind, _, _, _ = nl.HEADER.unpack_from(answer := self._socket.recv(1 << 16))
+            if kind == nl.NLMSG_ERROR and (number := nl.errno_of(answer)):
                 raise OSError(number, os.strerror(number))
 
 
@@ -115,8 +106,10 @@ def _from(source: ipaddress.IPv4Network) -> bytes:
     """Return the terms of a rule that hold for packets from a network."""
     load = _number(1, _REGISTER) + _number(2, _NETWORK_HEADER) + _number(3, _SOURCE_OFFSET) + _number(4, 4)
     mask = _number(1, _REGISTER) + _number(2, _REGISTER) + _number(3, 4)
-    mask += _nest(4, build_attribute(1, source.netmask.packed)) + _nest(5, build_attribute(1, bytes(4)))
-    same = _number(1, _REGISTER) + _number(2, 0) + _nest(3, build_attribute(1, source.network_address.packed))
+    mask += _nest(4, nl.build_attribute(1, source.netmask.packed)) + _nest(5, nl.build_attribute(1, bytes(4)))
+    same = (
+        _number(1, _REGISTER) + _number(2, 0) + _nest(3, nl.build_attribute(1, source.network_address.packed))
+    )
     return _term("payload", load) + _term("bitwise", mask) + _term("cmp", same)
 
 
@@ -127,17 +120,19 @@ def _term(name: str, data: bytes) -> bytes:
 def _message(kind: int, flags: int, number: int, family: int, resource: int, body: bytes = b"") -> bytes:
     head = struct.pack("=BBH", family, 0, socket.htons(resource))
     return (
-        HEADER.pack(HEADER.size + len(head) + len(body), kind, flags | NLM_F_REQUEST, number, 0) + head + body
+        nl.HEADER.pack(nl.HEADER.size + len(head) + len(body), kind, flags | nl.NLM_F_REQUEST, number, 0)
+        + head
+        + body
     )
 
 
 def _nest(kind: int, value: bytes) -> bytes:
-    return build_attribute(kind | NLA_F_NESTED, value)
+    return nl.build_attribute(kind | nl.NLA_F_NESTED, value)
 
 
 def _text(kind: int, text: str) -> bytes:
-    return build_attribute(kind, text.encode() + b"\0")
+    return nl.build_attribute(kind, text.encode() + b"\0")
 
 
 def _number(kind: int, value: int) -> bytes:
-    return build_attribute(kind, struct.pack(">I", value))
+    return nl.build_attribute(kind, struct.pack(">I", value))

@@ -169,35 +169,11 @@ class MemoryNetdev(Netdev):
         self.received.append(frame)
         return True
 
-    def stop_queue(self) -> None:
-        """Let what the host sends wait, as many frames as `received` would hold."""
-        self.queue_stopped = True
-
     def wake_queue(self) -> None:
-        """Send what has waited, and go on."""
+        """Send what has waited while the queue was stopped, as many frames as `received` would hold, and go on."""
         self.queue_stopped = False
         while self._waiting and not self.queue_stopped and self.ops is not None:
             self.ops.ndo_start_xmit(self._waiting.popleft())
-
-    def set_carrier(self, on: bool) -> None:
-        """Turn the carrier on or off."""
-        self.carrier = on
-
-    def set_dormant(self, on: bool) -> None:
-        """Make the device dormant, or not."""
-        self.dormant = on
-
-    def set_address(self, mac: MacAddr) -> None:
-        """Overwrite the address from the driver's side."""
-        self.address = mac
-
-    def set_mtu(self, mtu: int) -> None:
-        """Set the MTU from the driver's side, in bytes."""
-        self.mtu = mtu
-
-    def set_max_mtu(self, max_mtu: int) -> None:
-        """Set the largest MTU, in bytes."""
-        self.max_mtu = max_mtu
 
     def close(self) -> None:
         """Give the device back."""

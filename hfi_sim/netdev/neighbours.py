@@ -16,21 +16,8 @@ from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.link_client import LinkClient
-from hfi_sim.netdev.netlink import (
-    HEADER,
-    NDA_LLADDR,
-    NDMSG,
-    NLM_F_ACK,
-    NLM_F_DUMP,
-    NUD_PERMANENT,
-    RTM_DELNEIGH,
-    RTM_GETNEIGH,
-    RTM_NEWNEIGH,
-    U32,
-    attributes,
-    build_attribute,
-)
 
 Address = IPv4Address | IPv6Address
 
@@ -85,16 +72,16 @@ class NeighbourClient(LinkClient):
         body = _NDTMSG.pack(socket.AF_UNSPEC)
         found = {}
         for kind, data in self._exchange(
-            RTM_GETNEIGHTBL, NLM_F_DUMP, body, "read the neighbour tables of the machine"
+            RTM_GETNEIGHTBL, nl.NLM_F_DUMP, body, "read the neighbour tables of the machine"
         ):
-            told = dict(attributes(data, _NDTMSG.size)) if kind == RTM_NEWNEIGHTBL else {}
+            told = dict(nl.attributes(data, _NDTMSG.size)) if kind == RTM_NEWNEIGHTBL else {}
             version = _NAMES.get(told.get(_NDTA_NAME, b"").rstrip(b"\0").decode())
             if version and _NDTA_THRESH3 in told:  # a message without limits tells of one interface
                 found[version] = NeighbourTable(
                     version,
-                    U32.unpack_from(told[_NDTA_CONFIG], _ENTRIES_AT)[0],
-                    U32.unpack(told[_NDTA_THRESH2])[0],
-                    U32.unpack(told[_NDTA_THRESH3])[0],
+                    nl.U32.unpack_from(told[_NDTA_CONFIG], _ENTRIES_AT)[0],
+                    nl.U32.unpack(told[_NDTA_THRESH2])[0],
+                    nl.U32.unpack(told[_NDTA_THRESH3])[0],
                     _U64.unpack_from(told[_NDTA_STATS], _TABLE_FULLS_AT)[0],
                 )
         return found
@@ -109,7 +96,9 @@ class NeighbourClient(LinkClient):
         if not state:
             return
         try:
-            self._exchange(RTM_DELNEIGH, NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}")
+            self._exchange(
+                nl.RTM_DELNEIGH, nl.NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}"
+            )
         except NetdevError as error:
             if error.errno not in (errno.ENOENT, errno.EPERM):
                 raise
@@ -117,14 +106,14 @@ class NeighbourClient(LinkClient):
     def set_permanent(self, ifindex: int, neighbours: Mapping[Address, MacAddr]) -> None:
         """Make permanent entries, in place of those that are there. Raises NetdevError."""
         bodies = [_entry(ifindex, address, mac) for address, mac in neighbours.items()]
-        self._exchange_all(RTM_NEWNEIGH, _CREATE_OR_REPLACE, bodies, "set neighbours")
+        self._exchange_all(nl.RTM_NEWNEIGH, _CREATE_OR_REPLACE, bodies, "set neighbours")
 
     def forget_permanent(self, ifindex: int, addresses: Iterable[Address]) -> None:
         """Remove entries, also permanent ones. Raises NetdevError."""
         for address in addresses:
             try:
                 self._exchange(
-                    RTM_DELNEIGH, NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}"
+                    nl.RTM_DELNEIGH, nl.NLM_F_ACK, _entry(ifindex, address), f"remove neighbour {address}"
                 )
             except NetdevError as error:
                 if error.errno != errno.ENOENT:  # the host has removed it itself
@@ -134,23 +123,27 @@ class NeighbourClient(LinkClient):
         """Return the state of an entry, 0 for one that is not to be removed; None if there is none."""
         try:
             answers = self._exchange(
-                RTM_GETNEIGH, NLM_F_ACK, _entry(ifindex, address), f"look up neighbour {address}"
+                nl.RTM_GETNEIGH, nl.NLM_F_ACK, _entry(ifindex, address), f"look up neighbour {address}"
             )
         except NetdevError as error:
             if error.errno == errno.ENOENT:
                 return None
             return 0
         for kind, data in answers:
-            if kind == RTM_NEWNEIGH:
-                _, _, state, flags, _ = NDMSG.unpack_from(data, HEADER.size)
-                return 0 if state & NUD_PERMANENT or flags & _NTF_EXT_LEARNED else state
+            if kind == nl.RTM_NEWNEIGH:
+                _, _, state, flags, _ = nl.NDMSG.unpack_from(data, nl.HEADER.size)
+                return 0 if state & nl.NUD_PERMANENT or flags & _NTF_EXT_LEARNED else state
         return None
 
 
 def _entry(ifindex: int, address: Address, mac: MacAddr | None = None) -> bytes:
     """Return a message about an entry, without its header; with a MAC address, it is a permanent one."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-    attribute = build_attribute(_NDA_DST, address.packed)
+    attribute = nl.build_attribute(_NDA_DST, address.packed)
     if mac is None:
-        return NDMSG.pack(family, ifindex, 0, 0, 0) + attribute
-    return NDMSG.pack(family, ifindex, NUD_PERMANENT, 0, 0) + attribute + build_attribute(NDA_LLADDR, mac)
+        return nl.NDMSG.pack(family, ifindex, 0, 0, 0) + attribute
+    return (
+        nl.NDMSG.pack(family, ifindex, nl.NUD_PERMANENT, 0, 0)
+        + attribute
+        + nl.build_attribute(nl.NDA_LLADDR, mac)
+    )

@@ -14,7 +14,7 @@ import errno
 import ipaddress
 import socket
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -128,7 +128,7 @@ def parse_link(message: bytes) -> LinkState:
     """Read an RTM_NEWLINK or RTM_DELLINK message, header included. By hand: see above."""
     _, _, ifindex, flags, _ = _IFINFOMSG.unpack_from(message, HEADER.size)
     found = dict(attributes(message, _IFINFOMSG.size))
-    xdp = dict(_nested(found.get(IFLA_XDP, b"")))
+    xdp = dict(nested(found.get(IFLA_XDP, b"")))
     mtu, max_mtu, master = map(found.get, (IFLA_MTU, _IFLA_MAX_MTU, IFLA_MASTER))
     return LinkState(
         ifindex=ifindex,
@@ -139,7 +139,7 @@ def parse_link(message: bytes) -> LinkState:
         alias=_text(found.get(IFLA_IFALIAS, b"")),
         running=bool(flags & IFF_RUNNING),
         xdp=any(xdp.get(IFLA_XDP_ATTACHED, b"")),
-        kind=_text(dict(_nested(found.get(IFLA_LINKINFO, b""))).get(IFLA_INFO_KIND, b"")),
+        kind=_text(dict(nested(found.get(IFLA_LINKINFO, b""))).get(IFLA_INFO_KIND, b"")),
         master=0 if master is None else U32.unpack(master)[0],
         loopback=bool(flags & _IFF_LOOPBACK),
         carrier=any(found.get(_IFLA_CARRIER, b"")),
@@ -168,7 +168,7 @@ def _text(value: bytes) -> str:
     return value.rstrip(b"\0").decode(errors="replace")
 
 
-def _nested(value: bytes) -> Iterator[tuple[int, bytes]]:
+def nested(value: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield (type, value) for every attribute inside an attribute."""
     return attributes(value, -HEADER.size)
 
@@ -177,6 +177,11 @@ def build_attribute(kind: int, value: bytes) -> bytes:
     """Return an attribute as it stands in a message, padded to four bytes."""
     length = ATTRIBUTE.size + len(value)
     return ATTRIBUTE.pack(length, kind) + value + bytes(-length % 4)
+
+
+def build_attributes(values: Iterable[tuple[int, bytes]]) -> bytes:
+    """Return attributes, given as (type, value), as they stand in a message."""
+    return b"".join(build_attribute(kind, value) for kind, value in values)
 
 
 def messages(datagram: bytes) -> Iterator[tuple[int, bytes]]:
@@ -246,7 +251,7 @@ def link_body(
 ) -> bytes:
     """Return a message about a link, without its header."""
     fixed = _IFINFOMSG.pack(socket.AF_UNSPEC, 0, ifindex, flags, change)
-    return fixed + b"".join(build_attribute(kind, value) for kind, value in attrs.items())
+    return fixed + build_attributes(attrs.items())
 
 
 def address_body(ifindex: int, interface: IpInterface) -> bytes:
@@ -259,7 +264,7 @@ def address_body(ifindex: int, interface: IpInterface) -> bytes:
     if interface.version == 6:
         attrs[_IFA_FLAGS] = U32.pack(_IFA_F_NODAD)  # the lab file assigns the address
     fixed = IFADDRMSG.pack(family, prefix_length, 0, 0, ifindex)
-    return fixed + b"".join(build_attribute(kind, value) for kind, value in attrs.items())
+    return fixed + build_attributes(attrs.items())
 
 
 def single_changes(before: KernelAddressLists, after: KernelAddressLists) -> Iterator[KernelAddressLists]:

@@ -7,22 +7,13 @@ from __future__ import annotations
 
 import errno
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.link_client import LinkClient
-from hfi_sim.netdev.netlink import (
-    HEADER,
-    NLM_F_ACK,
-    NLM_F_CREATE_EXCL,
-    NLM_F_CREATE_REPLACE,
-    NLM_F_DUMP,
-    U32,
-    attributes,
-    build_attribute,
-)
 
 _RTM_NEWQDISC, _RTM_DELQDISC, _RTM_GETQDISC = 36, 37, 38
 _RTM_NEWTCLASS, _RTM_GETTCLASS = 40, 42
@@ -107,7 +98,7 @@ class QdiscClient(LinkClient):
     def qdiscs(self) -> list[KernelQdisc]:
         """Return those of all interfaces."""
         body = _TCMSG.pack(0, 0, 0, 0)
-        answers = self._exchange(_RTM_GETQDISC, NLM_F_DUMP | NLM_F_ACK, body, "list the qdiscs")
+        answers = self._exchange(_RTM_GETQDISC, nl.NLM_F_DUMP | nl.NLM_F_ACK, body, "list the qdiscs")
         return [_parse(data) for kind, data in answers if kind == _RTM_NEWQDISC]
 
     def kind_of(self, ifindex: int) -> str:
@@ -132,7 +123,7 @@ class QdiscClient(LinkClient):
 
     def _classes(self, ifindex: int) -> list[KernelQdisc]:
         body = _TCMSG.pack(0, ifindex, 0, 0)
-        answers = self._exchange(_RTM_GETTCLASS, NLM_F_DUMP | NLM_F_ACK, body, "list the classes")
+        answers = self._exchange(_RTM_GETTCLASS, nl.NLM_F_DUMP | nl.NLM_F_ACK, body, "list the classes")
         return [_parse(data) for kind, data in answers if kind == _RTM_NEWTCLASS]
 
     def set_qdisc(self, ifindex: int, qdisc: Qdisc) -> None:
@@ -141,22 +132,22 @@ class QdiscClient(LinkClient):
         handle = 1 << 16  # 1: as people call it
         if handle in taken:
             free = next(major << 16 for major in range(2, len(taken) + 3) if major << 16 not in taken)
-            self._add(ifindex, free, _ROOT, qdisc, NLM_F_CREATE_REPLACE)
+            self._add(ifindex, free, _ROOT, qdisc, nl.NLM_F_CREATE_REPLACE)
             self.remove_qdisc(ifindex)
-        self._add(ifindex, handle, _ROOT, qdisc, NLM_F_CREATE_REPLACE)
+        self._add(ifindex, handle, _ROOT, qdisc, nl.NLM_F_CREATE_REPLACE)
         for its in qdisc.classes:
             if qdisc.kind == "htb":
                 body = _body(ifindex, handle | its.minor, handle, "htb", _class_options(its))
                 what = f"add class {its.minor:x} of qdisc htb"
-                self._exchange(_RTM_NEWTCLASS, NLM_F_CREATE_EXCL | NLM_F_ACK, body, what)
+                self._exchange(_RTM_NEWTCLASS, nl.NLM_F_CREATE_EXCL | nl.NLM_F_ACK, body, what)
             if its.qdisc is not None:
-                self._add(ifindex, 0, handle | its.minor, its.qdisc, NLM_F_CREATE_EXCL)
+                self._add(ifindex, 0, handle | its.minor, its.qdisc, nl.NLM_F_CREATE_EXCL)
 
     def _add(self, ifindex: int, handle: int, parent: int, qdisc: Qdisc, flags: int) -> None:
         options = _OPTIONS[qdisc.kind](qdisc) if qdisc.kind in _OPTIONS else None
         body = _body(ifindex, handle, parent, qdisc.kind, options)
         try:
-            self._exchange(_RTM_NEWQDISC, flags | NLM_F_ACK, body, f"set qdisc {qdisc.kind}")
+            self._exchange(_RTM_NEWQDISC, flags | nl.NLM_F_ACK, body, f"set qdisc {qdisc.kind}")
         except NetdevError as error:
             if error.errno == errno.ENOENT:
                 raise NetdevError(f"this kernel has no qdisc {qdisc.kind}", error.errno) from None
@@ -165,17 +156,17 @@ class QdiscClient(LinkClient):
     def remove_qdisc(self, ifindex: int) -> None:
         """Let an interface have the kernel's own queueing discipline again."""
         body = _TCMSG.pack(0, ifindex, 0, _ROOT)
-        self._exchange(_RTM_DELQDISC, NLM_F_ACK, body, "remove the qdisc")
+        self._exchange(_RTM_DELQDISC, nl.NLM_F_ACK, body, "remove the qdisc")
 
 
 def _body(ifindex: int, handle: int, parent: int, kind: str, options: bytes | None) -> bytes:
-    told = _TCMSG.pack(0, ifindex, handle, parent) + build_attribute(_TCA_KIND, kind.encode() + b"\0")
-    return told if options is None else told + build_attribute(_TCA_OPTIONS, options)
+    told = _TCMSG.pack(0, ifindex, handle, parent) + nl.build_attribute(_TCA_KIND, kind.encode() + b"\0")
+    return told if options is None else told + nl.build_attribute(_TCA_OPTIONS, options)
 
 
 def _parse(message: bytes) -> KernelQdisc:
-    _, ifindex, handle, parent = _TCMSG.unpack_from(message, HEADER.size)
-    found = dict(attributes(message, _TCMSG.size))
+    _, ifindex, handle, parent = _TCMSG.unpack_from(message, nl.HEADER.size)
+    found = dict(nl.attributes(message, _TCMSG.size))
     kind = found.get(_TCA_KIND, b"").rstrip(b"\0").decode(errors="replace")
     return KernelQdisc(kind, ifindex, handle, parent, found.get(_TCA_OPTIONS, b""))
 
@@ -193,18 +184,18 @@ def _rate(rate: int) -> bytes:
 
 
 def _rate64(kind: int, rate: int) -> bytes:
-    return build_attribute(kind, _U64.pack(rate)) if rate > 0xFFFFFFFF else b""
+    return nl.build_attribute(kind, _U64.pack(rate)) if rate > 0xFFFFFFFF else b""
 
 
 def _fifo_options(qdisc: Qdisc) -> bytes:
-    return U32.pack(qdisc.limit)
+    return nl.U32.pack(qdisc.limit)
 
 
 def _tbf_options(qdisc: Qdisc) -> bytes:
     told = _rate(qdisc.rate) + bytes(_RATE.size)
     told += _TBF.pack(qdisc.limit, _ticks(qdisc.burst, qdisc.rate), 0)
-    burst = build_attribute(_TBF_BURST, U32.pack(qdisc.burst))
-    return build_attribute(_PARMS, told) + burst + _rate64(_TBF_RATE64, qdisc.rate)
+    burst = nl.build_attribute(_TBF_BURST, nl.U32.pack(qdisc.burst))
+    return nl.build_attribute(_PARMS, told) + burst + _rate64(_TBF_RATE64, qdisc.rate)
 
 
 def _prio_options(qdisc: Qdisc) -> bytes:
@@ -212,14 +203,14 @@ def _prio_options(qdisc: Qdisc) -> bytes:
 
 
 def _htb_options(qdisc: Qdisc) -> bytes:
-    return build_attribute(_HTB_INIT, _HTB.pack(3, 10, qdisc.default, 0, 0))
+    return nl.build_attribute(_HTB_INIT, _HTB.pack(3, 10, qdisc.default, 0, 0))
 
 
 def _class_options(its: QdiscClass) -> bytes:
     buffers = _ticks(its.burst, its.rate), _ticks(its.burst, its.ceiling)
     told = _rate(its.rate) + _rate(its.ceiling) + _HTB_CLASS.pack(*buffers, 0, 0, its.priority)
     more = _rate64(_HTB_RATE64, its.rate) + _rate64(_HTB_CEIL64, its.ceiling)
-    return build_attribute(_PARMS, told) + more
+    return nl.build_attribute(_PARMS, told) + more
 
 
 _OPTIONS: Final[Mapping[str, Callable[[Qdisc], bytes]]] = {
@@ -244,7 +235,7 @@ def _is(there: KernelQdisc, wanted: Qdisc) -> bool:
         return rest == like and abs(buffer - expected) <= max(2, expected // _ROUNDED)
     if wanted.kind == "htb":
         parts = (
-            dict(_nested(options)).get(_HTB_INIT, b"") for options in (there.options, _htb_options(wanted))
+            dict(nl.nested(options)).get(_HTB_INIT, b"") for options in (there.options, _htb_options(wanted))
         )
         return len({part[8:12] for part in parts}) == 1
     told = _OPTIONS[wanted.kind](wanted) if wanted.kind in _OPTIONS else b""
@@ -252,7 +243,7 @@ def _is(there: KernelQdisc, wanted: Qdisc) -> bool:
 
 
 def _numbers_of_tbf(options: bytes) -> tuple[int, ...]:
-    found = dict(_nested(options))
+    found = dict(nl.nested(options))
     told = found.get(_PARMS, b"")
     limit, buffer, _ = _TBF.unpack_from(told, 2 * _RATE.size)
     return buffer, limit, _rate_of(told, 0, found.get(_TBF_RATE64))
@@ -263,7 +254,7 @@ def _is_class(there: KernelQdisc | None, wanted: QdiscClass) -> bool:
 
 
 def _numbers_of_class(options: bytes) -> tuple[object, ...]:
-    found = dict(_nested(options))
+    found = dict(nl.nested(options))
     told = found.get(_PARMS, b"")
     buffer, ceiling_buffer, _, _, priority = _HTB_CLASS.unpack_from(told, 2 * _RATE.size)
     rates = _rate_of(told, 0, found.get(_HTB_RATE64)), _rate_of(told, _RATE.size, found.get(_HTB_CEIL64))
@@ -274,7 +265,3 @@ def _rate_of(told: bytes, offset: int, wide: bytes | None) -> int:
     if wide is not None:
         return int(_U64.unpack(wide)[0])
     return int(_RATE.unpack_from(told, offset)[4])
-
-
-def _nested(value: bytes) -> Iterator[tuple[int, bytes]]:
-    return attributes(value, -HEADER.size)

@@ -10,20 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.link_client import LinkClient
-from hfi_sim.netdev.netlink import (
-    HEADER,
-    NLM_F_ACK,
-    NLM_F_CREATE_EXCL,
-    NLM_F_CREATE_REPLACE,
-    NLM_F_DUMP,
-    RTM_DELROUTE,
-    RTM_GETROUTE,
-    RTM_NEWROUTE,
-    U32,
-    attributes,
-    build_attribute,
-)
 
 RTPROT_STATIC: Final = 4
 RTPROT_DHCP: Final = 16
@@ -83,8 +71,8 @@ class RouteClient(LinkClient):
         """Yield the routes of all tables: a dump of no family in particular leaves out those of IPv6."""
         for family in families:
             body = _RTMSG.pack(family, *(0,) * 8)
-            answers = self._exchange(RTM_GETROUTE, NLM_F_DUMP | NLM_F_ACK, body, "list the routes")
-            yield from (parse_route(data) for kind, data in answers if kind == RTM_NEWROUTE)
+            answers = self._exchange(nl.RTM_GETROUTE, nl.NLM_F_DUMP | nl.NLM_F_ACK, body, "list the routes")
+            yield from (parse_route(data) for kind, data in answers if kind == nl.RTM_NEWROUTE)
 
     def routes(self) -> list[KernelRoute]:
         """Return the unicast routes of the main table."""
@@ -100,7 +88,7 @@ class RouteClient(LinkClient):
         """Put a route in place of the one for its destination; the arguments are those of `add_route`."""
         body = route_body(to, via, ifindex, metric)
         what = f"replace the route to {to}"
-        self._exchange(RTM_NEWROUTE, NLM_F_CREATE_REPLACE | NLM_F_ACK, body, what)
+        self._exchange(nl.RTM_NEWROUTE, nl.NLM_F_CREATE_REPLACE | nl.NLM_F_ACK, body, what)
 
     def add_route(
         self,
@@ -115,18 +103,18 @@ class RouteClient(LinkClient):
         Args:  via: its gateways, of which several share the traffic. ifindex: its interface; 0: as the gateway says.
         """
         body = route_body(to, via, ifindex, metric, protocol)
-        self._exchange(RTM_NEWROUTE, NLM_F_CREATE_EXCL | NLM_F_ACK, body, f"add the route to {to}")
+        self._exchange(nl.RTM_NEWROUTE, nl.NLM_F_CREATE_EXCL | nl.NLM_F_ACK, body, f"add the route to {to}")
 
     def remove_route(self, to: IpNetwork, via: Sequence[IpAddress], ifindex: int, metric: int | None) -> None:
         """Remove a route that was added with these arguments."""
         body = route_body(to, via, ifindex, metric)
-        self._exchange(RTM_DELROUTE, NLM_F_ACK, body, f"remove the route to {to}")
+        self._exchange(nl.RTM_DELROUTE, nl.NLM_F_ACK, body, f"remove the route to {to}")
 
 
 def parse_route(message: bytes) -> KernelRoute:
     """Read an RTM_NEWROUTE message, header included."""
-    family, bits, _, _, table, protocol, _, kind, _ = _RTMSG.unpack_from(message, HEADER.size)
-    found = dict(attributes(message, _RTMSG.size))
+    family, bits, _, _, table, protocol, _, kind, _ = _RTMSG.unpack_from(message, nl.HEADER.size)
+    found = dict(nl.attributes(message, _RTMSG.size))
     every = bytes(16 if family == socket.AF_INET6 else 4)
     hops = list(_next_hops(found.get(_RTA_MULTIPATH, b"")))
     if not hops:
@@ -136,7 +124,7 @@ def parse_route(message: bytes) -> KernelRoute:
         ipaddress.ip_network((found.get(_RTA_DST, every), bits)),
         frozenset(ipaddress.ip_address(gateway) for _, gateway in hops if gateway),
         frozenset(ifindex for ifindex, _ in hops if ifindex),
-        0 if metric is None else U32.unpack(metric)[0],
+        0 if metric is None else nl.U32.unpack(metric)[0],
         protocol,
         table == _RT_TABLE_MAIN and kind == _RTN_UNICAST,
     )
@@ -148,7 +136,7 @@ def _next_hops(data: bytes) -> Iterator[tuple[int, bytes]]:
         length, _, _, ifindex = _RTNEXTHOP.unpack_from(data)
         if length < _RTNEXTHOP.size:
             return
-        found = dict(attributes(data[:length], _RTNEXTHOP.size - HEADER.size))
+        found = dict(nl.attributes(data[:length], _RTNEXTHOP.size - nl.HEADER.size))
         yield ifindex, found.get(_RTA_GATEWAY, b"")
         data = data[(length + 3) & ~3 :]
 
@@ -167,14 +155,14 @@ def route_body(
     if len(via) == 1:
         attrs.append((_RTA_GATEWAY, via[0].packed))
     elif via:
-        gateways = [build_attribute(_RTA_GATEWAY, gateway.packed) for gateway in via]
+        gateways = [nl.build_attribute(_RTA_GATEWAY, gateway.packed) for gateway in via]
         hops = [_RTNEXTHOP.pack(_RTNEXTHOP.size + len(one), 0, 0, 0) + one for one in gateways]
         attrs.append((_RTA_MULTIPATH, b"".join(hops)))
     if ifindex:
-        attrs.append((_RTA_OIF, U32.pack(ifindex)))
+        attrs.append((_RTA_OIF, nl.U32.pack(ifindex)))
     if metric is not None:
-        attrs.append((_RTA_PRIORITY, U32.pack(metric)))
+        attrs.append((_RTA_PRIORITY, nl.U32.pack(metric)))
     family = socket.AF_INET if to.version == 4 else socket.AF_INET6
     scope = _RT_SCOPE_UNIVERSE if via else _RT_SCOPE_LINK
     fixed = _RTMSG.pack(family, to.prefixlen, 0, 0, _RT_TABLE_MAIN, protocol, scope, _RTN_UNICAST, 0)
-    return fixed + b"".join(build_attribute(kind, value) for kind, value in attrs)
+    return fixed + nl.build_attributes(attrs)

@@ -250,10 +250,6 @@ class TapNetdev(TapFrames):
         else:
             self._watcher.drain()
 
-    def set_max_mtu(self, max_mtu: int) -> None:
-        """Set the largest MTU; a TAP has no such property, so a larger one of the host is put back."""
-        self.max_mtu = max_mtu
-
     def close(self) -> None:
         """Take the interface away."""
         fd = self.release()

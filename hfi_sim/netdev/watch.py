@@ -18,27 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from hfi_sim.base.errors import NetdevError
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.base import IpInterface
 from hfi_sim.netdev.link_client import LinkClient, open_requests
 from hfi_sim.netdev.namespace import namespace_text, run_in_namespace
-from hfi_sim.netdev.netlink import (
-    RTM_DELADDR,
-    RTM_DELLINK,
-    RTM_DELMULTICAST,
-    RTM_DELNEIGH,
-    RTM_NEWADDR,
-    RTM_NEWLINK,
-    RTM_NEWMULTICAST,
-    RTM_NEWNEIGH,
-    KernelAddressLists,
-    drain,
-    ifindex_of,
-    ifindex_of_address,
-    is_of_bridge,
-    open_notifications,
-    parse_ip,
-    parse_link,
-)
 from hfi_sim.netdev.tun import tap_name, tap_namespace
 
 if TYPE_CHECKING:
@@ -101,7 +84,7 @@ class MovedWatcher:
                     state = links.find(tap_name(device.fileno()))
                     if state is None:
                         return  # it is being moved or renamed this moment
-                    lists = links.address_lists().get(state.ifindex, KernelAddressLists())
+                    lists = links.address_lists().get(state.ifindex, nl.KernelAddressLists())
                     addresses = links.ip_addresses().get(state.ifindex, ())
         except OSError as error:
             device.on_lost(error)
@@ -140,8 +123,10 @@ POLL_S: Final = 1.0
 _POLL_AT_MOST_S: Final = 10.0
 _LATE_POLLS: Final = 20
 """By how many times its delay a poll that came late puts the next one off."""
-_IP_MESSAGES: Final = frozenset({RTM_NEWADDR, RTM_DELADDR})
-_LIST_MESSAGES: Final = frozenset({RTM_NEWNEIGH, RTM_DELNEIGH, RTM_NEWMULTICAST, RTM_DELMULTICAST})
+_IP_MESSAGES: Final = frozenset({nl.RTM_NEWADDR, nl.RTM_DELADDR})
+_LIST_MESSAGES: Final = frozenset(
+    {nl.RTM_NEWNEIGH, nl.RTM_DELNEIGH, nl.RTM_NEWMULTICAST, nl.RTM_DELMULTICAST}
+)
 
 
 class NamespaceWatcher:
@@ -162,7 +147,7 @@ class NamespaceWatcher:
         self._devices: dict[int, TapNetdev] = {}
         self._ip: dict[int, tuple[IpInterface, ...]] = {}
         self._lists_due = False
-        self._lists: dict[int, KernelAddressLists] = {}
+        self._lists: dict[int, nl.KernelAddressLists] = {}
         """The address lists as last read, by interface index."""
         self._lists_stale = False
         self._tentative: set[int] = set()
@@ -198,36 +183,36 @@ class NamespaceWatcher:
 
     def drain(self) -> None:
         """Pass on every notification that is waiting."""
-        drain(self._notifications, self._dispatch, self._resynchronise)
+        nl.drain(self._notifications, self._dispatch, self._resynchronise)
 
     def _dispatch(self, kind: int, data: bytes) -> None:
         if kind in _LIST_MESSAGES:
             self.want_lists()
             return
         if kind in _IP_MESSAGES:
-            if ifindex_of_address(data) in self._tentative:
+            if nl.ifindex_of_address(data) in self._tentative:
                 self.want_tentative()
             self._heard_ip(kind, data)
             return
-        if kind not in (RTM_NEWLINK, RTM_DELLINK):
+        if kind not in (nl.RTM_NEWLINK, nl.RTM_DELLINK):
             return
-        device = self._devices.get(ifindex_of(data))
-        if device is not None and not is_of_bridge(data):
-            if kind == RTM_DELLINK:
+        device = self._devices.get(nl.ifindex_of(data))
+        if device is not None and not nl.is_of_bridge(data):
+            if kind == nl.RTM_DELLINK:
                 device.on_link_gone()
             else:
-                device.on_link(parse_link(data))
+                device.on_link(nl.parse_link(data))
         self.want_lists()  # a macvlan on top of a device shows as a change of links only
 
     def _heard_ip(self, kind: int, data: bytes) -> None:
-        entry = parse_ip(data)
+        entry = nl.parse_ip(data)
         if entry is None:
             return
         ifindex, address = entry
         if ifindex not in self._devices:
             return
         others = tuple(item for item in self._ip.get(ifindex, ()) if item != address)
-        self._ip[ifindex] = others if kind == RTM_DELADDR else (*others, address)
+        self._ip[ifindex] = others if kind == nl.RTM_DELADDR else (*others, address)
         self._devices[ifindex].heard_ip_addresses(self._ip[ifindex])
 
     def read_ip(self) -> None:
@@ -301,7 +286,7 @@ class NamespaceWatcher:
         self._lists = lists
         self.drain()  # a device that changed its state before the reading must know it before it sees the lists
         for ifindex, device in list(self._devices.items()):
-            device.on_address_lists(lists.get(ifindex, KernelAddressLists()))
+            device.on_address_lists(lists.get(ifindex, nl.KernelAddressLists()))
 
     def _poll(self) -> None:
         if self._closed:
@@ -317,7 +302,7 @@ def _open_sockets() -> tuple[socket.socket, socket.socket]:
     """Open a socket for requests and one for notifications in the namespace that this thread is in."""
     requests = open_requests()
     try:
-        return requests, open_notifications(None)
+        return requests, nl.open_notifications(None)
     except BaseException:
         requests.close()
         raise

@@ -8,24 +8,9 @@ from collections.abc import Callable
 from typing import Final
 
 from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.base import IpInterface, Merging, Netdev
 from hfi_sim.netdev.link_client import LinkClient
-from hfi_sim.netdev.netlink import (
-    HEADER,
-    IF_OPER_DORMANT,
-    IF_OPER_UP,
-    NLM_F_REQUEST,
-    NLMSG_ERROR,
-    RTM_DELADDR,
-    RTM_DELLINK,
-    RTM_NEWADDR,
-    RTM_NEWLINK,
-    LinkState,
-    errno_of,
-    messages,
-    parse_ip,
-    parse_link,
-)
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import ConfigState
 
@@ -53,14 +38,15 @@ class KernelLinks(LinkClient):
         self._asked[self._sequence] = what
         self._asked.pop(self._sequence - _LAST_ASKED, None)
         self._to_kernel(
-            HEADER.pack(HEADER.size + len(body), kind, flags | NLM_F_REQUEST, self._sequence, 0) + body
+            nl.HEADER.pack(nl.HEADER.size + len(body), kind, flags | nl.NLM_F_REQUEST, self._sequence, 0)
+            + body
         )
         return []
 
     def heard_error(self, data: bytes) -> None:
         """Log that a request was refused."""
-        number = errno_of(data)
-        what = self._asked.get(HEADER.unpack_from(data)[3])
+        number = nl.errno_of(data)
+        what = self._asked.get(nl.HEADER.unpack_from(data)[3])
         if number and what is not None:
             log.error("[%s] cannot %s: %s", self._host, what, os.strerror(number))
 
@@ -68,7 +54,7 @@ class KernelLinks(LinkClient):
 class KernelNetdev(Netdev):
     """The netdev of a VNIC in a kernel. Its frames are the kernel's own affair."""
 
-    def __init__(self, links: KernelLinks, link: LinkState) -> None:
+    def __init__(self, links: KernelLinks, link: nl.LinkState) -> None:
         self.links = links
         self.ifindex = link.ifindex
         self.uc_list = self.mc_list = ()
@@ -77,15 +63,15 @@ class KernelNetdev(Netdev):
         self._ip_changed: Callable[[], None] = lambda: None
         self.follow(link)
 
-    def follow(self, link: LinkState) -> None:
+    def follow(self, link: nl.LinkState) -> None:
         """Be what the kernel says that it is."""
         self.name = link.name
         self.address = link.address
         self.mtu, self.max_mtu = link.mtu, link.max_mtu
         self.is_up = link.up
         self.carrier = link.carrier
-        self.dormant = link.operstate == IF_OPER_DORMANT
-        self.running = link.operstate == IF_OPER_UP
+        self.dormant = link.operstate == nl.IF_OPER_DORMANT
+        self.running = link.operstate == nl.IF_OPER_UP
 
     def follow_ip(self, address: IpInterface, *, there: bool) -> None:
         """Have an IP address, or have it no more."""
@@ -182,9 +168,9 @@ class KernelVnic:
 class KernelInterfaces:
     """All interfaces of a kernel, by what its rtnetlink says."""
 
-    def __init__(self, links: KernelLinks, changed: Callable[[LinkState, bool], None]) -> None:
+    def __init__(self, links: KernelLinks, changed: Callable[[nl.LinkState, bool], None]) -> None:
         """Args:  changed: called with each interface that is new or has changed, and with whether it is there."""
-        self.links: dict[int, LinkState] = {}
+        self.links: dict[int, nl.LinkState] = {}
         self.netdevs: dict[int, KernelNetdev] = {}
         self.client = links
         self._changed = changed
@@ -192,18 +178,18 @@ class KernelInterfaces:
 
     def take(self, datagram: bytes) -> None:
         """Take a datagram of rtnetlink."""
-        for kind, data in messages(datagram):
-            if kind in (RTM_NEWLINK, RTM_DELLINK):
-                self._heard_link(parse_link(data), there=kind == RTM_NEWLINK)
-            elif kind in (RTM_NEWADDR, RTM_DELADDR):
-                entry = parse_ip(data)
+        for kind, data in nl.messages(datagram):
+            if kind in (nl.RTM_NEWLINK, nl.RTM_DELLINK):
+                self._heard_link(nl.parse_link(data), there=kind == nl.RTM_NEWLINK)
+            elif kind in (nl.RTM_NEWADDR, nl.RTM_DELADDR):
+                entry = nl.parse_ip(data)
                 netdev = None if entry is None else self.netdevs.get(entry[0])
                 if entry is not None and netdev is not None:
-                    netdev.follow_ip(entry[1], there=kind == RTM_NEWADDR)
-            elif kind == NLMSG_ERROR:
+                    netdev.follow_ip(entry[1], there=kind == nl.RTM_NEWADDR)
+            elif kind == nl.NLMSG_ERROR:
                 self.client.heard_error(data)
 
-    def _heard_link(self, link: LinkState, *, there: bool) -> None:
+    def _heard_link(self, link: nl.LinkState, *, there: bool) -> None:
         if there:
             self.links[link.ifindex] = link
             if (netdev := self.netdevs.get(link.ifindex)) is not None:

@@ -20,15 +20,7 @@ from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, fdb_entry
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev.netlink import (
-    RTM_DELLINK,
-    RTM_NEWLINK,
-    LinkState,
-    drain,
-    ifindex_of,
-    is_of_bridge,
-    open_notifications,
-)
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.hosts.uplinks.learning import Change
 
@@ -46,7 +38,7 @@ class BridgedVnic:
     def __init__(
         self,
         way: str,
-        bridge: LinkState,
+        bridge: nl.LinkState,
         held: Path | None,
         loop: asyncio.AbstractEventLoop,
         *,
@@ -56,7 +48,7 @@ class BridgedVnic:
         reported: Callable[[str], Iterable[MacAddr]],
         learns: bool = True,
         is_reached: bool = True,
-        outside: LinkState | None = None,
+        outside: nl.LinkState | None = None,
     ) -> None:
         """Start to listen to a bridge.
 
@@ -82,7 +74,7 @@ class BridgedVnic:
         """Addresses in the forwarding database: VLAN -> port."""
         self._links = BridgeClient(held)
         try:
-            self._notices = open_notifications(held)
+            self._notices = nl.open_notifications(held)
         except BaseException:
             self._links.close()
             raise
@@ -140,10 +132,10 @@ class BridgedVnic:
     # the bridge
 
     def _drain(self) -> None:
-        drain(self._notices, self._dispatch, self._read_all)
+        nl.drain(self._notices, self._dispatch, self._read_all)
 
     def _dispatch(self, kind: int, data: bytes) -> None:
-        if kind in (RTM_NEWLINK, RTM_DELLINK):
+        if kind in (nl.RTM_NEWLINK, nl.RTM_DELLINK):
             self._heard_link(kind, data)
             return
         entry = fdb_entry(kind, data)
@@ -151,11 +143,11 @@ class BridgedVnic:
             self._heard(entry)
 
     def _heard_link(self, kind: int, data: bytes) -> None:
-        if kind != RTM_DELLINK or is_of_bridge(data):
+        if kind != nl.RTM_DELLINK or nl.is_of_bridge(data):
             return
-        if ifindex_of(data) == self.bridge.ifindex:
+        if nl.ifindex_of(data) == self.bridge.ifindex:
             self._lose(f"bridge {self.bridge.name} was deleted")
-        elif self._outside is not None and ifindex_of(data) == self._outside.ifindex:
+        elif self._outside is not None and nl.ifindex_of(data) == self._outside.ifindex:
             self._lose(f"interface {self._outside.name} is gone")
 
     def _lose(self, reason: str) -> None:
