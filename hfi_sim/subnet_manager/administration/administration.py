@@ -17,9 +17,9 @@ from hfi_sim.management.mad.transfers import MAX_MESSAGE
 from hfi_sim.management.sma.facts import capabilities_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch
-from hfi_sim.subnet_manager.administration import node_records as nodes
 from hfi_sim.subnet_manager.administration import paths
 from hfi_sim.subnet_manager.administration.membership import Membership
+from hfi_sim.subnet_manager.administration.node_records import cables
 from hfi_sim.subnet_manager.administration.readers import READERS
 from hfi_sim.subnet_manager.administration.scope import Answer, SaRefusedError, SaRequest, gid_of, scope_of
 from hfi_sim.subnet_manager.administration.services import Services
@@ -38,6 +38,7 @@ from hfi_sim.wire.mad.header import (
     Method,
     RmppHeader,
 )
+from hfi_sim.wire.sa.by_attribute import RECORDS, RECORDS_IB
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader, SaMessage, rate_code, stride, table_header
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import McMemberRecord, SaClassPortInfo, SmInfoRecord, VfInfoRecord
@@ -173,10 +174,10 @@ class Administration:
         key = question.ib, question.message.header.attr_id
         if key == _CABLES:
             scope = scope_of(self._view(), CableInfoRecord, question.message.data, _selecting(question))
-            return nodes.cables(scope, question)
-        if (found := READERS.get(key)) is None:
+            return cables(scope, question)
+        if (reader := READERS.get(key)) is None:
             return self._readers[key](question)
-        kind, reader = found
+        kind = (RECORDS_IB if question.ib else RECORDS)[key[1]]
         return reader(scope_of(self._view(), kind, question.message.data, question.mask))
 
     def _respond(self, message: SaMessage, records: list[SaRecord]) -> bytes:

@@ -5,8 +5,8 @@ They are asked of the agents as a subnet manager asks, without packets: what an 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, cast
 
 from hfi_sim.management.sma import answers
 from hfi_sim.management.sma.facts import Port, port_num_of
@@ -17,18 +17,8 @@ from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, Scope, lid_of
 from hfi_sim.wire.mad.attributes import SaStatus, SubnetAttrId
 from hfi_sim.wire.mad.header import MAD_SIZE, MadStatus
-from hfi_sim.wire.sa.records import ScToVlRecord
-from hfi_sim.wire.sa.records_tables import (
-    BufferControlRecord,
-    CableInfoRecord,
-    CongestionInfoRecord,
-    HfiCongestionControlRecord,
-    HfiCongestionRecord,
-    ScToScRecord,
-    SwitchCongestionRecord,
-    SwitchPortCongestionRecord,
-    VlArbitrationRecord,
-)
+from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa.records_tables import CableInfoRecord, ScToScRecord, VlArbitrationRecord
 from hfi_sim.wire.sma.port_info import PortType
 
 _ONE: Final = 1 << 24
@@ -56,12 +46,43 @@ def _no_links(_links: Iterable[object], _up: bool, _who: str) -> None:
     """Bring no links up or down: a Get does not."""
 
 
-def sc_to_vl(scope: Scope, attr_id: SubnetAttrId) -> Iterator[ScToVlRecord]:
-    """Yield the VL of each SC at each port: of SCtoVLt, SCtoVLnt or SCtoVLr."""
-    for port in scope.ports():
-        number = port_num_of(port)
-        if (table := _told(port, attr_id, _ONE | number, 32)) is not None:
-            yield ScToVlRecord(lid=lid_of(port), port_num=number, table=table)
+def told(
+    attr_id: SubnetAttrId,
+    kind: type[SaRecord],
+    ports: Callable[[Scope], Iterable[Port]] = Scope.ports,
+    modifier: int = _ONE,
+) -> Callable[[Scope], Iterator[SaRecord]]:
+    """Return what yields a record of each port whose agent has an attribute: that is the last field of the record.
+
+    Args:  ports: those of a scope that are asked. modifier: of the attribute, beside the number of the port where the
+           record has that.
+    """
+    field, make = kind.HEADER.places[-1], cast("Callable[..., SaRecord]", kind)
+    is_numbered = "port_num" in kind.HEADER.names
+
+    def records(scope: Scope) -> Iterator[SaRecord]:
+        for port in ports(scope):
+            named = {"port_num": port_num_of(port)} if is_numbered else {}
+            data = _told(port, attr_id, modifier | named.get("port_num", 0), field.size)
+            if data is not None:
+                yield make(lid=lid_of(port), **named, **{field.name: data})
+
+    return records
+
+
+def hfi_ports(scope: Scope) -> Iterable[Port]:
+    """Return the ports of HFIs."""
+    return scope.hfi_ports
+
+
+def switch_ends(scope: Scope) -> Iterable[Port]:
+    """Return port 0 of each switch."""
+    return [switch.port0 for switch in scope.switches]
+
+
+def switch_ports(scope: Scope) -> Iterable[Port]:
+    """Return the ports of switches."""
+    return (port for port in scope.ports() if not isinstance(port, HfiPort))
 
 
 def sc_to_sc(scope: Scope) -> Iterator[ScToScRecord]:
@@ -87,15 +108,6 @@ def vl_arbitration(scope: Scope) -> Iterator[VlArbitrationRecord]:
             elements = _told(port, SubnetAttrId.VL_ARB, _ONE | block << 16 | number, 256)
             if elements is not None:
                 yield VlArbitrationRecord(lid=lid_of(port), port_num=number, block=block, elements=elements)
-
-
-def buffer_control(scope: Scope) -> Iterator[BufferControlRecord]:
-    """Yield the buffers of each port."""
-    for port in scope.ports():
-        number = port_num_of(port)
-        table = _told(port, SubnetAttrId.BUFFER_CONTROL, _ONE | number, 132)
-        if table is not None:
-            yield BufferControlRecord(lid=lid_of(port), port_num=number, table=table)
 
 
 def cables(scope: Scope, question: SaRequest) -> Iterator[CableInfoRecord]:
@@ -127,43 +139,3 @@ def cables(scope: Scope, question: SaRequest) -> Iterator[CableInfoRecord]:
                     port_type=PortType.STANDARD,
                     memory=memory,
                 )
-
-
-def congestion_infos(scope: Scope) -> Iterator[CongestionInfoRecord]:
-    """Yield what each node can do about congestion."""
-    for port in scope.ends():
-        if (info := _told(port, SubnetAttrId.CONGESTION_INFO, 0, 4)) is not None:
-            yield CongestionInfoRecord(lid=lid_of(port), congestion_info=info)
-
-
-def switch_congestion(scope: Scope) -> Iterator[SwitchCongestionRecord]:
-    """Yield the congestion setting of each switch."""
-    for switch in scope.switches:
-        if (setting := _told(switch.port0, SubnetAttrId.SWITCH_CONGESTION_SETTING, 0, 76)) is not None:
-            yield SwitchCongestionRecord(lid=switch.lid, setting=setting)
-
-
-def switch_port_congestion(scope: Scope) -> Iterator[SwitchPortCongestionRecord]:
-    """Yield the congestion setting of each port of a switch."""
-    attr_id = SubnetAttrId.SWITCH_PORT_CONGESTION_SETTING
-    for port in scope.ports():
-        if isinstance(port, HfiPort):
-            continue
-        number = port_num_of(port)
-        if (setting := _told(port, attr_id, _ONE | number, 4)) is not None:
-            yield SwitchPortCongestionRecord(lid=lid_of(port), port_num=number, setting=setting)
-
-
-def hfi_congestion(scope: Scope) -> Iterator[HfiCongestionRecord]:
-    """Yield the congestion setting of each HFI port."""
-    for port in scope.hfi_ports:
-        if (setting := _told(port, SubnetAttrId.HFI_CONGESTION_SETTING, 0, 198)) is not None:
-            yield HfiCongestionRecord(lid=port.lid, setting=setting)
-
-
-def hfi_congestion_control(scope: Scope) -> Iterator[HfiCongestionControlRecord]:
-    """Yield the first block of each HFI port's congestion control table: no further one is used here."""
-    for port in scope.hfi_ports:
-        table = _told(port, SubnetAttrId.HFI_CONGESTION_CONTROL, _ONE, 130)
-        if table is not None:
-            yield HfiCongestionControlRecord(lid=port.lid, table=table)

@@ -1,4 +1,4 @@
-"""Which record each attribute of a question is, and what makes these records of a fabric."""
+"""What makes the records of a fabric that an attribute of a question asks for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from hfi_sim.management.sma.facts import (
 )
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort
-from hfi_sim.subnet_manager.administration import node_records
+from hfi_sim.subnet_manager.administration.node_records import (
+    hfi_ports,
+    sc_to_sc,
+    switch_ends,
+    switch_ports,
+    told,
+    vl_arbitration,
+)
 from hfi_sim.subnet_manager.administration.scope import Answer, Scope, lid_of
 from hfi_sim.wire.mad.attributes import SaAttrId, SubnetAttrId
-from hfi_sim.wire.sa import records, records_tables
-from hfi_sim.wire.sa.record import SaRecord
+from hfi_sim.wire.sa import records_tables as tables
 from hfi_sim.wire.sa.records import (
     FabricInfoRecord,
     LftRecord,
@@ -29,6 +35,7 @@ from hfi_sim.wire.sa.records import (
     NodeRecord,
     PartitionTableRecord,
     PortInfoRecord,
+    ScToVlRecord,
     SlToScRecord,
     SwitchInfoRecord,
 )
@@ -174,53 +181,38 @@ def sc_to_sl(scope: Scope) -> Iterator[SlToScRecord]:
 ScopeReader = Callable[[Scope], Answer]
 
 
-def _lanes(attr_id: SubnetAttrId) -> ScopeReader:
-    return lambda scope: node_records.sc_to_vl(scope, attr_id)
-
-
-READERS: Final[Mapping[tuple[bool, int], tuple[type[SaRecord], ScopeReader]]] = {
-    (False, SaAttrId.NODE_RECORD): (records.NodeRecord, nodes),
-    (True, SaAttrId.NODE_RECORD): (IbNodeRecord, ib_nodes),
-    (False, SaAttrId.PORT_INFO_RECORD): (records.PortInfoRecord, port_infos),
-    (False, SaAttrId.SWITCH_INFO_RECORD): (records.SwitchInfoRecord, switch_infos),
-    (False, SaAttrId.LINK_RECORD): (records.LinkRecord, links),
-    (False, SaAttrId.FABRIC_INFO_RECORD): (records.FabricInfoRecord, fabric_info),
-    (False, SaAttrId.LFT_RECORD): (records.LftRecord, linear_tables),
-    (False, SaAttrId.MFT_RECORD): (records.MftRecord, multicast_tables),
-    (False, SaAttrId.PARTITION_TABLE_RECORD): (records.PartitionTableRecord, partition_tables),
-    (False, SaAttrId.SL_TO_SC_RECORD): (records.SlToScRecord, sl_to_sc),
-    (False, SaAttrId.SC_TO_SL_RECORD): (records.SlToScRecord, sc_to_sl),
-    (False, SaAttrId.SC_TO_SC_RECORD): (records_tables.ScToScRecord, node_records.sc_to_sc),
-    (False, SaAttrId.SC_TO_VLT_RECORD): (records.ScToVlRecord, _lanes(SubnetAttrId.SC_TO_VLT)),
-    (False, SaAttrId.SC_TO_VLNT_RECORD): (records.ScToVlRecord, _lanes(SubnetAttrId.SC_TO_VLNT)),
-    (False, SaAttrId.SC_TO_VLR_RECORD): (records.ScToVlRecord, _lanes(SubnetAttrId.SC_TO_VLR)),
-    (False, SaAttrId.VL_ARBITRATION_RECORD): (
-        records_tables.VlArbitrationRecord,
-        node_records.vl_arbitration,
+READERS: Final[Mapping[tuple[bool, int], ScopeReader]] = {
+    (False, SaAttrId.NODE_RECORD): nodes,
+    (True, SaAttrId.NODE_RECORD): ib_nodes,
+    (False, SaAttrId.PORT_INFO_RECORD): port_infos,
+    (False, SaAttrId.SWITCH_INFO_RECORD): switch_infos,
+    (False, SaAttrId.LINK_RECORD): links,
+    (False, SaAttrId.FABRIC_INFO_RECORD): fabric_info,
+    (False, SaAttrId.LFT_RECORD): linear_tables,
+    (False, SaAttrId.MFT_RECORD): multicast_tables,
+    (False, SaAttrId.PARTITION_TABLE_RECORD): partition_tables,
+    (False, SaAttrId.SL_TO_SC_RECORD): sl_to_sc,
+    (False, SaAttrId.SC_TO_SL_RECORD): sc_to_sl,
+    (False, SaAttrId.SC_TO_SC_RECORD): sc_to_sc,
+    (False, SaAttrId.SC_TO_VLT_RECORD): told(SubnetAttrId.SC_TO_VLT, ScToVlRecord),
+    (False, SaAttrId.SC_TO_VLNT_RECORD): told(SubnetAttrId.SC_TO_VLNT, ScToVlRecord),
+    (False, SaAttrId.SC_TO_VLR_RECORD): told(SubnetAttrId.SC_TO_VLR, ScToVlRecord),
+    (False, SaAttrId.VL_ARBITRATION_RECORD): vl_arbitration,
+    (False, SaAttrId.BUFFER_CONTROL_RECORD): told(SubnetAttrId.BUFFER_CONTROL, tables.BufferControlRecord),
+    (False, SaAttrId.CONGESTION_INFO_RECORD): told(
+        SubnetAttrId.CONGESTION_INFO, tables.CongestionInfoRecord, Scope.ends, 0
     ),
-    (False, SaAttrId.BUFFER_CONTROL_RECORD): (
-        records_tables.BufferControlRecord,
-        node_records.buffer_control,
+    (False, SaAttrId.SWITCH_CONGESTION_RECORD): told(
+        SubnetAttrId.SWITCH_CONGESTION_SETTING, tables.SwitchCongestionRecord, switch_ends, 0
     ),
-    (False, SaAttrId.CONGESTION_INFO_RECORD): (
-        records_tables.CongestionInfoRecord,
-        node_records.congestion_infos,
+    (False, SaAttrId.SWITCH_PORT_CONGESTION_RECORD): told(
+        SubnetAttrId.SWITCH_PORT_CONGESTION_SETTING, tables.SwitchPortCongestionRecord, switch_ports
     ),
-    (False, SaAttrId.SWITCH_CONGESTION_RECORD): (
-        records_tables.SwitchCongestionRecord,
-        node_records.switch_congestion,
+    (False, SaAttrId.HFI_CONGESTION_RECORD): told(
+        SubnetAttrId.HFI_CONGESTION_SETTING, tables.HfiCongestionRecord, hfi_ports, 0
     ),
-    (False, SaAttrId.SWITCH_PORT_CONGESTION_RECORD): (
-        records_tables.SwitchPortCongestionRecord,
-        node_records.switch_port_congestion,
-    ),
-    (False, SaAttrId.HFI_CONGESTION_RECORD): (
-        records_tables.HfiCongestionRecord,
-        node_records.hfi_congestion,
-    ),
-    (False, SaAttrId.HFI_CONGESTION_CONTROL_RECORD): (
-        records_tables.HfiCongestionControlRecord,
-        node_records.hfi_congestion_control,
-    ),
+    (False, SaAttrId.HFI_CONGESTION_CONTROL_RECORD): told(
+        SubnetAttrId.HFI_CONGESTION_CONTROL, tables.HfiCongestionControlRecord, hfi_ports
+    ),  # its first block: no further one is used here
 }
 """By the form, InfiniBand's or not, and the attribute."""

@@ -73,6 +73,7 @@ RECORDS: Final[dict[int, type[SaRecord]]] = {
     SaAttrId.MC_MEMBER_RECORD: McMemberRecord,
     SaAttrId.TRACE_RECORD: TraceRecord,
     SaAttrId.SL_TO_SC_RECORD: SlToScRecord,
+    SaAttrId.SC_TO_SL_RECORD: SlToScRecord,
     SaAttrId.SC_TO_VLNT_RECORD: ScToVlRecord,
     SaAttrId.SC_TO_VLT_RECORD: ScToVlRecord,
     SaAttrId.SC_TO_VLR_RECORD: ScToVlRecord,

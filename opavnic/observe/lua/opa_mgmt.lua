@@ -905,6 +905,7 @@ local ADMINISTRATION = {
   [0x38] = {attributes.mc_member_record, 56},
   [0x39] = {attributes.trace_record, 40},
   [0x80] = {attributes.sl_to_sc_record, 40},
+  [0x81] = {attributes.sl_to_sc_record, 40},
   [0x82] = {attributes.sc_to_vl_record, 40},
   [0x83] = {attributes.sc_to_vl_record, 40},
   [0x84] = {attributes.sc_to_vl_record, 40},
