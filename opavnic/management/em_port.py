@@ -14,8 +14,7 @@ from hfi_sim.subnet_manager.groups import Announced
 from hfi_sim.wire.mad.header import MAD_SIZE
 from vema.em.core.virtual_switches import NO_VESW, Group, group_gid
 from vema.em.desired.election import ELECTION_GROUP
-from vema.em.desired.ports import PortFacts
-from vema.em.service.administered_subnet import PortName
+from vema.em.desired.ports import PortFacts, named_port
 from vema.em.service.interfaces import EmSubnet
 from vema.em.service.service import EthernetService
 from vema.em.store.database import IN_MEMORY, Store
@@ -41,11 +40,11 @@ class FabricNames:
         self._ports = ports
         self._host_of = host_of
 
-    def of(self, seen: Mapping[int, SaPort]) -> list[PortName]:
+    def of(self, seen: Mapping[int, SaPort]) -> list[PortFacts]:
         """Return all ports that announce Ethernet, whether the fabric manager has found them or not."""
         announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
         return [
-            PortName(int(port.guid), port.name, port.hfi.name, self._host_of(port), port.opa_port_num)
+            named_port(int(port.guid), port.name, port.hfi.name, self._host_of(port), port.opa_port_num)
             for port in self._ports()
             if announced in port.capability_mask3
         ]

@@ -14,8 +14,8 @@ from typing import Final
 from hfi_sim.base.text import hint
 from hfi_sim.management.sa.picture import SaPort
 from vema.em.desired.desired import EmConfig
+from vema.em.desired.ports import PortFacts, named_port
 from vema.em.desired.ranges import ALL
-from vema.em.service.administered_subnet import PortName
 
 _NUMBER: Final = re.compile(r"_(\d{1,3})$", re.ASCII)
 
@@ -29,15 +29,15 @@ class DescribedPorts:
         """Args:  only: hosts, HFIs, ports or GUIDs; all others are left alone. Empty: none is."""
         self.only = tuple(only)
         self._seen: Mapping[int, SaPort] | None = None
-        self._names: list[PortName] = []
-        self._silent: list[PortName] = []
+        self._names: list[PortFacts] = []
+        self._silent: list[PortFacts] = []
         """Ports without Ethernet."""
         self._hosts: set[str] = set()
         """All hosts, those too that `only` leaves out."""
         self._twice: dict[str, list[int]] = {}
         """Names that several ports bear, with the GUIDs of these."""
 
-    def of(self, seen: Mapping[int, SaPort]) -> list[PortName]:
+    def of(self, seen: Mapping[int, SaPort]) -> list[PortFacts]:
         """Return the ports that announce Ethernet."""
         if seen is not self._seen:
             self._seen = seen
@@ -54,12 +54,12 @@ class DescribedPorts:
             if counts[name.name] > 1:
                 self._twice.setdefault(name.name, []).append(guid)
                 own = f"{guid:#018x}"
-                name = PortName(guid, f"{own}:{name.opa_port_num}", own, own, name.opa_port_num)
+                name = named_port(guid, f"{own}:{name.opa_port_num}", own, own, name.opa_port_num)
             if self.only and not self.only_has(name):
                 continue
             (self._names if seen[guid].carries_ethernet else self._silent).append(name)
 
-    def only_has(self, name: PortName) -> bool:
+    def only_has(self, name: PortFacts) -> bool:
         """Return whether a port is among those that the manager keeps to."""
         return not {*labels_of(name)}.isdisjoint(self.only)
 
@@ -122,7 +122,7 @@ class DescribedPorts:
         )
 
 
-def port_name(port: SaPort) -> PortName:
+def port_name(port: SaPort) -> PortFacts:
     """Return what a port is called by the description of its node."""
     text = " ".join(port.description.replace("\0", " ").split())
     host, _, device = text.partition(" ")
@@ -130,11 +130,11 @@ def port_name(port: SaPort) -> PortName:
     number = int(found[1]) if (found := _NUMBER.search(device)) is not None else 0
     hfi = host if number == 0 else f"{host}.{number + 1}"
     aliases = (f"{text}:{port.opa_port_num}", *((text,) if port.opa_port_num == 1 and text != host else ()))
-    return PortName(
+    return named_port(
         port.guid, f"{hfi}:{port.opa_port_num}", hfi, host, port.opa_port_num, aliases if text else ()
     )
 
 
-def labels_of(name: PortName) -> tuple[str, ...]:
+def labels_of(name: PortFacts) -> tuple[str, ...]:
     """Return all names that mean a port, its host and HFI among them."""
-    return (name.name, name.hfi, name.host, f"{name.guid:#x}", f"{name.guid:#018x}", *name.aliases)
+    return (name.hfi, name.host, *name.labels)

@@ -66,6 +66,13 @@ class PortFacts:
         return (self.name, f"{self.guid:#x}", f"{self.guid:#018x}", *self.aliases)
 
 
+def named_port(
+    guid: int, name: str, hfi: str, host: str, opa_port_num: int, aliases: tuple[str, ...] = ()
+) -> PortFacts:
+    """Return a port of which only the names are known."""
+    return PortFacts(guid, 0, name, hfi, host, opa_port_num, pkeys=None, lanes=(), aliases=aliases)
+
+
 class Roster:
     """All known ports, by their names in a configuration."""
 

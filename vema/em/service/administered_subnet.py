@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from hfi_sim.base.types import LID_MULTICAST_FIRST, PKEY_FULL_MANAGEMENT, PKEY_FULL_MEMBER
@@ -48,20 +48,6 @@ _MANAGERS: Final = SaMessage.request(
 """The question which ports run an EM."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortName:
-    """What a port is called in configurations."""
-
-    guid: int
-    name: str
-    """HFI:PORT."""
-    hfi: str
-    host: str
-    opa_port_num: int
-    aliases: tuple[str, ...] = ()
-    """Further names of the port."""
-
-
 class PortNames(Protocol):
     """Gives the ports of a subnet their names: a lab from its file, a program from what ports say of themselves."""
 
@@ -70,8 +56,11 @@ class PortNames(Protocol):
         """Whether ports may come whose names are not known yet: a member without a port is no mistake then."""
         ...
 
-    def of(self, seen: Mapping[int, SaPort]) -> Iterable[PortName]:
-        """Return the ports that announce Ethernet, or will as far as is known. Args: seen: ACTIVE ports, by GUID."""
+    def of(self, seen: Mapping[int, SaPort]) -> Iterable[PortFacts]:
+        """Return the ports that announce Ethernet, or will as far as is known, by their names alone (`named_port`).
+
+        Args:  seen: ACTIVE ports, by GUID.
+        """
         ...
 
 
@@ -156,18 +145,11 @@ class AdministeredSubnet:
         seen = self._session.picture.ports
         return [self._facts(name, seen.get(name.guid)) for name in self.names.of(seen)]
 
-    def _facts(self, name: PortName, seen: SaPort | None) -> PortFacts:
-        return PortFacts(
-            guid=name.guid,
-            lid=0 if seen is None else seen.lid,
-            name=name.name,
-            hfi=name.hfi,
-            host=name.host,
-            opa_port_num=name.opa_port_num,
-            aliases=name.aliases,
-            pkeys=None if seen is None else seen.pkeys,
-            lanes=() if seen is None else tuple(_lane(fabric, seen) for fabric in self._fabrics()),
-        )
+    def _facts(self, name: PortFacts, seen: SaPort | None) -> PortFacts:
+        if seen is None:
+            return name
+        lanes = tuple(_lane(fabric, seen) for fabric in self._fabrics())
+        return replace(name, lid=seen.lid, pkeys=seen.pkeys, lanes=lanes)
 
     def _fabrics(self) -> list[VfInfoRecord]:
         """Return the virtual fabric of each P_Key: the first, where several share it."""
