@@ -27,30 +27,28 @@ def classes_of(lanes: int) -> int:
     return _CHANNELS // lanes
 
 
-class LaneTables:
-    """What lanes the ports of a subnet have been given."""
+def program_lanes(view: SweepView, before: int) -> int:
+    """Give all ports the tables of the lanes of a view's routes; of one lane, those that ports begin with.
 
-    def __init__(self) -> None:
-        self._lanes = 1
-
-    def program(self, view: SweepView) -> None:
-        """Give all ports the tables of the lanes of a view's routes; of one lane, those that ports begin with."""
-        routes = view.routes
-        lanes = routes.lanes if routes is not None and view.graph.vls else RouteLanes()
-        if lanes.count == 1 and self._lanes == 1:
-            return
-        self._lanes = lanes.count
-        is_plain = lanes.count == 1
-        for port in view.ports:
-            _leave(port, lanes.count)
-            port.settings.sl_to_sc = ONE_TO_ONE if is_plain else _by_class(lanes.count)
-            port.settings.sc_to_sl = ONE_TO_ONE if is_plain else _back(lanes.count)
-        for at, switch in enumerate(view.switches):
-            cabled = [own for own in switch.ports.values() if own.link is not None]
-            for own in cabled:
-                _leave(own, lanes.count)
-                tables = {} if is_plain else _turns(own, cabled, at, view, lanes)
-                own.set_sc_to_sc({out: tables.get(out, ONE_TO_ONE) for out in {*own.sc_to_sc, *tables}})
+    Args:    before: how many lanes the ports have tables for.
+    Returns: how many they have now.
+    """
+    routes = view.routes
+    lanes = routes.lanes if routes is not None and view.graph.vls else RouteLanes()
+    is_plain = lanes.count == 1
+    if is_plain and before == 1:
+        return 1
+    for port in view.ports:
+        _leave(port, lanes.count)
+        port.settings.sl_to_sc = ONE_TO_ONE if is_plain else _by_class(lanes.count)
+        port.settings.sc_to_sl = ONE_TO_ONE if is_plain else _back(lanes.count)
+    for at, switch in enumerate(view.switches):
+        cabled = [own for own in switch.ports.values() if own.link is not None]
+        for own in cabled:
+            _leave(own, lanes.count)
+            tables = {} if is_plain else _turns(own, cabled, at, view, lanes)
+            own.set_sc_to_sc({out: tables.get(out, ONE_TO_ONE) for out in {*own.sc_to_sc, *tables}})
+    return lanes.count
 
 
 def _leave(port: LinkPort, count: int) -> None:

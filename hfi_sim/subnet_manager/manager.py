@@ -40,7 +40,7 @@ from hfi_sim.routing import (
     safe_routes,
 )
 from hfi_sim.subnet_manager.groups import MulticastGroups, SweepView
-from hfi_sim.subnet_manager.lanes import LaneTables
+from hfi_sim.subnet_manager.lanes import program_lanes
 from hfi_sim.subnet_manager.lids import LidTable
 from hfi_sim.subnet_manager.steering import Steering, check_steering, routes_of, steered
 
@@ -109,7 +109,8 @@ class SubnetManager:
         self.routing = routing if routing is not None else Routing()
         self.engine = self.routing.engine
         """The engine that has found the routes of now: another one while that asked for does not fit."""
-        self._lanes = LaneTables()
+        self._lanes = 1
+        """How many lanes the tables of ports are for."""
         self.steering: Steering = {}
         """What `steer` was told last."""
         self._lids = LidTable()
@@ -310,7 +311,7 @@ class SubnetManager:
 
     def _program_tables(self, view: SweepView, first: bool) -> None:
         view.routes = self._route(view.graph, first)
-        self._lanes.program(view)
+        self._lanes = program_lanes(view, self._lanes)
         tables = build_tables(view.graph, view.routes, adaptive=self.routing.adaptive)
         tables = steered(view.graph, tables, self.steering)
         for switch, lft, mft in zip(view.switches, tables, self.groups.trees(view), strict=True):

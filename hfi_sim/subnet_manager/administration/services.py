@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.types import Guid
@@ -20,12 +20,8 @@ from hfi_sim.wire.sa.records_ib import IbServiceRecord
 
 MAX_SERVICES: Final = 1024
 """Services at a time."""
-
-
-class _ServiceKey(NamedTuple):
-    service_id: int
-    guid: Guid
-    pkey: int
+_ServiceKey = tuple[int, Guid, int]
+"""The service, the GUID of its port, and the P_Key."""
 
 
 @dataclass(slots=True)
@@ -68,7 +64,7 @@ class Services:
             raise SaRefusedError(SaStatus.INVALID_GID)
         if not question.may_speak_for(port):
             raise SaRefusedError(SaStatus.DENIED)
-        key = _ServiceKey(asked.service_id, port.guid, asked.pkey if "pkey" in has else 0)
+        key = (asked.service_id, port.guid, asked.pkey if "pkey" in has else 0)
         if key not in self._services and len(self._services) >= MAX_SERVICES:
             raise SaRefusedError(SaStatus.NO_RESOURCES)
         lease = asked.lease if "lease" in has else LEASE_FOREVER
@@ -109,16 +105,15 @@ class Services:
     def _read(self, question: SaRequest) -> tuple[ServiceRecord | IbServiceRecord, set[str]]:
         message = question.message
         asked = message.one(IbServiceRecord) if question.ib else message.one(ServiceRecord)
-        has = asked.names(question.mask)
-        return asked, has
+        return asked, asked.names(question.mask)
 
     def _record(self, now: float, key: _ServiceKey, ib: bool) -> SaRecord:
-        service = self._services[key]
+        service, (service_id, guid, pkey) = self._services[key], key
         lease = LEASE_FOREVER if service.ends_at is None else max(0, int(service.ends_at - now))
         record = IbServiceRecord(
-            service_id=key.service_id,
-            gid=gid_of(key.guid),
-            pkey=key.pkey,
+            service_id=service_id,
+            gid=gid_of(guid),
+            pkey=pkey,
             lease=lease,
             key=service.key,
             name=service.name,

@@ -12,7 +12,7 @@ import itertools
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from hfi_sim.base.types import Guid
 from hfi_sim.nodes.hfi import HfiPort
@@ -32,6 +32,8 @@ MAX_WAITING: Final = 256
 _EVERY: Final = 0xFFFF
 _EVERYBODY: Final = 0xFFFFFF
 _QUEUE_PAIRS: Final = (0, 1)
+_Key = tuple[Guid, bool, int, int, int, bytes, int, int]
+"""The subscriber, whether it gets InfiniBand's form, and what it wants to hear of."""
 _ABOUT_GIDS: Final = frozenset(
     {
         TrapNumber.GID_IN_SERVICE,
@@ -40,17 +42,6 @@ _ABOUT_GIDS: Final = frozenset(
         TrapNumber.GROUP_DELETED,
     }
 )
-
-
-class _Key(NamedTuple):
-    guid: Guid
-    ib: bool
-    trap: int
-    type: int
-    producer: int
-    gid: bytes
-    lid_begin: int
-    lid_end: int
 
 
 @dataclass(slots=True, eq=False)
@@ -89,22 +80,14 @@ class Subscriptions:
         if info.is_generic != 1 or info.subscribe > 1 or info.qpn not in _QUEUE_PAIRS:
             raise SaRefusedError(SaStatus.INVALID)
         port = question.asker
-        key = _Key(
-            port.guid,
-            question.ib,
-            info.trap,
-            info.type,
-            info.producer,
-            info.gid,
-            info.lid_begin,
-            info.lid_end,
-        )
+        about = (info.trap, info.type, info.producer, info.gid, info.lid_begin, info.lid_end)
+        key = (port.guid, question.ib, *about)
         if not info.subscribe:
             if key not in self._by_key:
                 raise SaRefusedError(SaStatus.INVALID)
             self._end(key)
         elif key not in self._by_key:
-            of_one = sum(other.guid == port.guid for other in self._by_key)
+            of_one = sum(other.port.guid == port.guid for other in self._by_key.values())
             if len(self._by_key) >= MAX_SUBSCRIPTIONS or of_one >= MAX_OF_ONE:
                 raise SaRefusedError(SaStatus.NO_RESOURCES)
             self._by_key[key] = Subscription(port, question.ib, info, next(self._number) & 0xFFFF)
@@ -153,8 +136,8 @@ class Subscriptions:
 
     def gone(self, port: HfiPort) -> None:
         """End the subscriptions of a port that is out of service."""
-        for key in tuple(self._by_key):
-            if key.guid == port.guid:
+        for key, subscription in tuple(self._by_key.items()):
+            if subscription.port.guid == port.guid:
                 self._end(key)
 
     def _end(self, key: _Key) -> None:
