@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import ActiveFault, Faults
@@ -14,13 +13,8 @@ from hfi_sim.fabric.faults.syntax import spec_text
 from hfi_sim.fabric.notices import FabricChange, FabricNotice
 
 CHANGES_KEPT: Final = 2000
-
-
-class ChangedKind(StrEnum):
-    """What a change has happened to."""
-
-    LINK = "link"
-    FAULT = "fault"
+ChangedKind = Literal["link", "fault"]
+"""What a change has happened to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +59,10 @@ class ChangeLog:
 
     def _link(self, notice: FabricNotice) -> None:
         if (state := _LINK_STATES.get(notice.change)) is not None:
-            self._add(ChangedKind.LINK, notice.name, state)
+            self._add("link", notice.name, state)
 
     def _fault(self, fault: ActiveFault) -> None:
-        self._add(ChangedKind.FAULT, str(fault.number), fault.state.value, spec_text(fault.spec))
+        self._add("fault", str(fault.number), fault.state.value, spec_text(fault.spec))
 
     def _add(self, kind: ChangedKind, name: str, state: str, text: str = "") -> None:
         self._number += 1

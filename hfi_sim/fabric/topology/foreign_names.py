@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from hfi_sim.base.quantities import rate_text
 from hfi_sim.base.text import counted
@@ -64,15 +64,6 @@ _MANAGED: Final = re.compile(r"MF0;([\w.-]+):[^/]*(?:/(?:\w+/)*U([0-9]+))?")
 _WORD: Final = re.compile(r"[\w.-]+")
 
 
-class Described(NamedTuple):
-    """A node of a file."""
-
-    ident: str
-    """What the file knows it by."""
-    description: str
-    is_hfi: bool
-
-
 def host_in(description: str) -> str:
     """Return the host that the description of an HFI names; empty: it names none."""
     match = _HOST.fullmatch(description)
@@ -97,22 +88,24 @@ def without_rates(count: int) -> list[str]:
     return [f"rates of {counted(count, 'cable')}, which the file does not say: {each}"] if count else []
 
 
-def name_nodes(nodes: Iterable[Described]) -> dict[str, str]:
+def name_nodes(nodes: Iterable[tuple[str, str, bool]]) -> dict[str, str]:
     """Return the name of each node, by what its file knows it by.
 
     That is its description, or the host in it, if that is one word and unique; else what its file knows it by. The
     HFIs of a host are called h1, h1.2, h1.3, ..., in the order of the file, as everywhere.
+
+    Args:  nodes: of each, what the file knows it by, its description, and whether it is an HFI.
     """
     met: Counter[str] = Counter()
     wanted: dict[str, str] = {}
-    for node in nodes:
-        wanted[node.ident] = node.description
-        if node.is_hfi and (host := host_in(node.description)):
+    for ident, description, is_hfi in nodes:
+        wanted[ident] = description
+        if is_hfi and (host := host_in(description)):
             met[host] += 1
-            wanted[node.ident] = host if met[host] == 1 else f"{host}.{met[host]}"
-        elif not node.is_hfi and (managed := _MANAGED.fullmatch(node.description)):
+            wanted[ident] = host if met[host] == 1 else f"{host}.{met[host]}"
+        elif not is_hfi and (managed := _MANAGED.fullmatch(description)):
             chip = managed[2] or "1"
-            wanted[node.ident] = managed[1] if chip == "1" else f"{managed[1]}-U{chip}"
+            wanted[ident] = managed[1] if chip == "1" else f"{managed[1]}-U{chip}"
     # an id that is also the name of its own node is not taken twice
     seen = Counter(name for ident, name in wanted.items() for name in {ident, name})
     return {

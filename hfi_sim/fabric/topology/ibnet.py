@@ -21,7 +21,6 @@ from hfi_sim.base.text import unknown_name
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology.foreign_names import (
-    Described,
     host_in,
     name_nodes,
     shown,
@@ -143,8 +142,7 @@ def loads(text: str, source: str = "<text>") -> Topology:
         raise TopologyError(
             f"{source}:1: no node stands in the file; it ends early or is not a topology file"
         )
-    described = [Described(ident, block.description, block.is_hfi) for ident, block in blocks.items()]
-    names = name_nodes(described)
+    names = name_nodes((ident, block.description, block.is_hfi) for ident, block in blocks.items())
     last_line = len(text.splitlines())
     topology = Topology(source)
     for ident, block in blocks.items():

@@ -18,7 +18,6 @@ from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.link_modes import LANE_BPS, LANES_OF
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
 from hfi_sim.fabric.topology.foreign_names import (
-    Described,
     host_in,
     name_nodes,
     unnamed,
@@ -202,7 +201,7 @@ def _topology(reader: _Reader, links: list[tuple[End, End, LinkConfig]]) -> Topo
     for node in nodes:
         if node.is_hfi:
             node.description = own[_known_by(node)] or _known_by(node)
-    called = name_nodes(Described(_known_by(node), _word(node), node.is_hfi) for node in nodes)
+    called = name_nodes((_known_by(node), _word(node), node.is_hfi) for node in nodes)
     names = {node.ident: called[_known_by(node)] for node in nodes}
     topology = Topology(reader.source)
     for node in nodes:
