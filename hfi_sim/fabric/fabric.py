@@ -130,8 +130,7 @@ class Fabric:
             port.mad.register_agent(MadClass.PERFORMANCE, None, METHODS, agent.receive)
             port.read_counts = partial(agent.counts, port.opa_port_num)
             port.read_vl_counts = partial(agent.vl_counts, port.opa_port_num)
-            port.on_capability(lambda port: self._notify(FabricChange.CAPABILITY, port.name))
-            port.on_description(lambda port: self._notify(FabricChange.DESCRIPTION, port.name))
+            port.on_announcement(self._announced)
         self.hfis[name] = hfi
         return hfi
 
@@ -389,6 +388,9 @@ class Fabric:
         """Subscribe to changes. Args: handler: gets each. Returns: a function that unsubscribes it."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
+
+    def _announced(self, port: HfiPort, described: bool) -> None:
+        self._notify(FabricChange.DESCRIPTION if described else FabricChange.CAPABILITY, port.name)
 
     def _notify(self, change: FabricChange, name: str, *, more: bool = False) -> None:
         notice = FabricNotice(change, name, more)

@@ -21,13 +21,10 @@ from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.events.outputs import BufferToken, PortId
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.lrh16b import L4_BYTE
-from hfi_sim.wire.sma.node import SwitchInfo
 from hfi_sim.wire.sma.port_info import LinkInitReason, PhysicalState, PortInfo
 
 SERVICE_LEVELS: Final = 32
 ONE_TO_ONE: Final = tuple(range(SERVICE_LEVELS))
-LINEAR_CAP: Final = 0xC000
-MULTICAST_CAP: Final = 0x2000
 
 
 class PortSettings:
@@ -77,24 +74,6 @@ class PortSettings:
         """Return the service channel of data of a service level; None: it carries none."""
         sc = self.sl_to_sc[sl] if sl < SERVICE_LEVELS else SC_MANAGEMENT
         return None if sc == SC_MANAGEMENT or sc >= SERVICE_LEVELS else sc
-
-
-class SwitchSettings:
-    """What a subnet manager has told a switch, in the same way."""
-
-    __slots__ = ("info",)
-
-    def __init__(self) -> None:
-        self.info = SwitchInfo(
-            linear_fdb_cap=LINEAR_CAP,
-            multicast_fdb_cap=MULTICAST_CAP,
-            port_group_fdb_cap=MULTICAST_CAP,
-            life_time_value=18,
-            partition_enforcement_cap=64,
-            port_group_cap=16,
-            enhanced_port0=True,
-        )
-        """What was set last."""
 
 
 _Port = TypeVar("_Port")

@@ -55,8 +55,7 @@ class HfiPort(EndPort, LinkPort):
         self._event_handlers: list[Callable[[PortEvent], None]] = []
         self.mgmt_allowed = True
         """Whether the switch at the other end allows a fabric manager on the port."""
-        self._capability_handlers: list[Callable[[HfiPort], None]] = []
-        self._description_handlers: list[Callable[[HfiPort], None]] = []
+        self._announcement_handlers: list[Callable[[HfiPort, bool], None]] = []
         self.netdevs: NetdevFactory | None = None
         """Makes the network device of a vport on the host of the HFI; None: it has no host."""
         self.break_register: Callable[[], None] | None = None
@@ -188,37 +187,30 @@ class HfiPort(EndPort, LinkPort):
         if capability in self.capability_mask3:
             return
         self.capability_mask3 |= capability
-        for handler in tuple(self._capability_handlers):
-            handler(self)
+        self.tell_announcement()
 
     def withdraw(self, capability: CapabilityMask3) -> None:
         """Clear bits of capability mask 3 whose service has ended, and tell the subnet manager."""
         if not self.capability_mask3 & capability:
             return
         self.capability_mask3 &= ~capability
-        for handler in tuple(self._capability_handlers):
-            handler(self)
+        self.tell_announcement()
 
     def set_sm(self, is_sm: bool) -> None:
         """Set whether a subnet manager runs on the port, and notify the fabric's subnet manager."""
         if is_sm == self.is_sm:
             return
         self.is_sm = is_sm
-        for handler in tuple(self._capability_handlers):
-            handler(self)
+        self.tell_announcement()
 
-    def on_capability(self, handler: Callable[[HfiPort], None]) -> None:
-        """Call `handler` when the port announces a new capability (the subnet manager's trap 144)."""
-        self._capability_handlers.append(handler)
+    def on_announcement(self, handler: Callable[[HfiPort, bool], None]) -> None:
+        """Call `handler` when the port's capabilities, or (True) its node's description, change: trap 144."""
+        self._announcement_handlers.append(handler)
 
-    def on_description(self, handler: Callable[[HfiPort], None]) -> None:
-        """Call `handler` when the description of the port's node has changed (trap 144, too)."""
-        self._description_handlers.append(handler)
-
-    def tell_description(self) -> None:
-        """Tell the subnet manager that the node description has changed."""
-        for handler in tuple(self._description_handlers):
-            handler(self)
+    def tell_announcement(self, *, described: bool = False) -> None:
+        """Tell the subnet manager that the capabilities or the node description have changed."""
+        for handler in tuple(self._announcement_handlers):
+            handler(self, described)
 
     def alloc_rdma_netdev(self, vport_num: int) -> Netdev:
         """Allocate the network device of a vport on the host of this HFI.
@@ -280,4 +272,4 @@ class Hfi(OfGeneration):
             return
         self.description = description
         for port in self.ports.values():
-            port.tell_description()
+            port.tell_announcement(described=True)

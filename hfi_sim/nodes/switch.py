@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError
@@ -20,12 +20,17 @@ from hfi_sim.engine.config import BoundaryEnd, SwitchEnd, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.nodes.cable import Link, LinkPort, OfGeneration
-from hfi_sim.nodes.end_port import ONE_TO_ONE, EndPort, L4Handler, PortSettings, SwitchSettings
+from hfi_sim.nodes.end_port import ONE_TO_ONE, EndPort, L4Handler, PortSettings
 from hfi_sim.routing.table import EMPTY_TABLE, MAX_PORTS, LinearTable
 from hfi_sim.wire.icrc import Icrc
+from hfi_sim.wire.sma.node import SwitchInfo
 
 if TYPE_CHECKING:
     from hfi_sim.management.mad.stack import MadStack
+
+
+LINEAR_CAP: Final = 0xC000
+MULTICAST_CAP: Final = 0x2000
 
 
 class SwitchPort(LinkPort):
@@ -114,7 +119,7 @@ class SwitchPort(LinkPort):
         """Follow the link."""
         self.state = PortState.INIT if up and self.switch.up else PortState.DOWN
         self.settings.link_changed()
-        self.switch.settings.info = replace(self.switch.settings.info, port_state_change=True)
+        self.switch.info = replace(self.switch.info, port_state_change=True)
         self.switch.on_link(self)
 
 
@@ -200,8 +205,16 @@ class Switch(OfGeneration):
         """DLID -> port number, or a group of equivalent ports."""
         self.mft: Mapping[int, frozenset[int]] = MappingProxyType({})
         """Multicast DLID -> port numbers of its spanning tree."""
-        self.settings = SwitchSettings()
-        """What only the subnet management agent knows of it."""
+        self.info = SwitchInfo(
+            linear_fdb_cap=LINEAR_CAP,
+            multicast_fdb_cap=MULTICAST_CAP,
+            port_group_fdb_cap=MULTICAST_CAP,
+            life_time_value=18,
+            partition_enforcement_cap=64,
+            port_group_cap=16,
+            enhanced_port0=True,
+        )
+        """What a subnet manager has set last; only the agent knows it."""
         self.on_link: Callable[[SwitchPort], None] = lambda _port: None
         """Called when a port has got or lost its link: the agent tells the subnet manager."""
         self.on_configured: Callable[[], None] = _nobody

@@ -137,8 +137,7 @@ class SubnetManagementAgent:
         )
         interface.agent = self._take
         if isinstance(port, HfiPort):
-            port.on_capability(lambda _port: self._tell_capabilities())
-            port.on_description(lambda _port: self._tell_description())
+            port.on_announcement(self._tell_announcement)
         else:
             port.switch.on_link = self._link_changed
 
@@ -212,12 +211,9 @@ class SubnetManagementAgent:
         lid = port.switch.port0.lid
         self._trap(TrapNumber.LINK_STATE_CHANGE, NoticeType.URGENT, LinkStateData(lid))
 
-    def _tell_capabilities(self) -> None:
-        self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, capabilities_of(self._port))
-
-    def _tell_description(self) -> None:
-        """Tell that the node describes itself otherwise: the flag alone, as hfi1_node_desc_chg() does."""
-        data = CapabilityData(lid=self._port.lid, description_changed=True)
+    def _tell_announcement(self, port: HfiPort, described: bool) -> None:
+        """Tell the capabilities, or that the node describes itself otherwise: the flag alone, as the driver does."""
+        data = CapabilityData(lid=port.lid, description_changed=True) if described else capabilities_of(port)
         self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
 
     def _tell_bad_pkey(self, asked: SmpRequest) -> None:

@@ -136,7 +136,7 @@ def node_description_of(port: Port) -> NodeDescription:
 
 def switch_info_of(switch: Switch) -> SwitchInfo:
     """Return the SwitchInfo that a manager has set; tops of tables that it left unset come from the tables."""
-    info = switch.settings.info
+    info = switch.info
     if not info.linear_fdb_top and (top := len(switch.lft.entries) - 1) > 0:
         info = replace(info, linear_fdb_top=top)
     if not info.multicast_fdb_top and switch.mft:

@@ -36,7 +36,7 @@ def switch_info(node: SmaNode, question: AttributeRequest) -> bytes:
     switch = node.the_switch()
     if question.is_set:
         wanted = SwitchInfo.parse(question.data)
-        info = switch.settings.info
+        info = switch.info
         if wanted.linear_fdb_top >= max(info.linear_fdb_cap, len(switch.lft.entries)):
             raise AttributeRefusedError
         info = replace(info, **{name: getattr(wanted, name) for name in _KEPT})
@@ -44,7 +44,7 @@ def switch_info(node: SmaNode, question: AttributeRequest) -> bytes:
             info = replace(info, routing_enabled=wanted.routing_enabled)
         if wanted.port_state_change:
             info = replace(info, port_state_change=False)
-        switch.settings.info = info
+        switch.info = info
     return switch_info_of(switch).build()
 
 
@@ -91,14 +91,14 @@ def multicast_table(node: SmaNode, question: AttributeRequest) -> bytes:
     end = first + len(blocks) * GROUPS_PER_BLOCK
     if question.attr_mod & _ALL_MULTICAST:
         first &= 0xFFFFF
-    if end > switch.settings.info.multicast_fdb_cap:
+    if end > switch.info.multicast_fdb_cap:
         raise AttributeRefusedError
     if question.is_set:
         masks = [mask for block in blocks for mask in MulticastBlock.parse(block).masks]
         if question.attr_mod & _ALL_MULTICAST:
-            top = switch.settings.info.multicast_fdb_top & 0xFFFFF
+            top = switch.info.multicast_fdb_top & 0xFFFFF
             rounds = max(top - first, 0) // GROUPS_PER_BLOCK + 1
-            masks = masks[:GROUPS_PER_BLOCK] * min(rounds, switch.settings.info.multicast_fdb_cap // 8)
+            masks = masks[:GROUPS_PER_BLOCK] * min(rounds, switch.info.multicast_fdb_cap // 8)
         _set_groups(switch, first, position, masks)
     mlids = range(LID_MULTICAST_FIRST + first, LID_MULTICAST_FIRST + end, GROUPS_PER_BLOCK)
     return b"".join(

@@ -119,7 +119,7 @@ def test_what_a_subnet_manager_has_set_at_the_port_is_shown(ground: Ground) -> N
 def test_description_can_be_written_and_is_told(ground: Ground) -> None:
     kernel, hfi = ground.kernel, ground.pair.a.hfi
     told: list[str] = []
-    ground.pair.a.on_description(lambda port: told.append(port.hfi.description))
+    ground.pair.a.on_announcement(lambda port, _described: told.append(port.hfi.description))
     assert kernel.text("infiniband/hfi1_0/node_desc") == f"{hfi.name}\n"
     error, fh = kernel.open("infiniband/hfi1_0/node_desc", os.O_WRONLY)
     assert not error
