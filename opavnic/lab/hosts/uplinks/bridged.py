@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.types import MacAddr
+from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, fdb_entry
 from hfi_sim.netdev.namespace import run_in_namespace
-from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.tap import TapNetdev
 from opavnic.lab.hosts.uplinks.learning import Change
 

@@ -13,6 +13,7 @@ from hfi_sim.subnet_manager.administration.readers import READERS
 from hfi_sim.subnet_manager.administration.scope import Scope, scope_of
 from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.mad.header import Method
+from hfi_sim.wire.sa.by_attribute import RECORDS, RECORDS_IB
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.records import PortInfoRecord
 from unit.hfi_sim.subnet_manager.subnet import MGID, Subnet
@@ -29,7 +30,7 @@ def subnet() -> Subnet:
 def test_scope_leaves_what_the_components_select(subnet: Subnet, key: tuple[bool, int]) -> None:
     view = subnet.manager.view
     assert view is not None
-    kind, reader = READERS[key]
+    kind, reader = (RECORDS_IB if key[0] else RECORDS)[key[1]], READERS[key]
     everything = list(reader(Scope(view, view.ports, view.switches)))
     assert everything
     names = [name for name in kind.COMPONENTS if name]
