@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from hfi_sim.base.entry_points import all_entry_points
 from opavnic.base.packages import log_packages
 from opavnic.world.part import installed_parts
 
@@ -85,6 +86,7 @@ def install(place: Path) -> None:
 
 def forget() -> None:
     """Have the program look again for what is installed."""
+    all_entry_points.cache_clear()
     log_packages.cache_clear()
     installed_parts.cache_clear()
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Final
 
+from hfi_sim.base.entry_points import entry_points_of
 from hfi_sim.base.errors import FabricError
 from hfi_sim.routing.deadlock import find_cycle
 from hfi_sim.routing.dimension_order import NAME as DIMENSION_ORDER
@@ -32,7 +33,7 @@ def _all() -> dict[str, RoutingEngine]:
         DIMENSION_ORDER: dimension_order,
         LANE_SHIFT: lane_shift,
     }
-    for point in entry_points(group=GROUP):
+    for point in entry_points_of(GROUP):
         own.setdefault(point.name, _Foreign(point))
     return own
 

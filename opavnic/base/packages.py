@@ -7,8 +7,9 @@ import importlib.util
 import logging
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.metadata import distributions
 from typing import Final
+
+from hfi_sim.base.entry_points import all_entry_points
 
 EXTRAS: Final = {
     "cryptography": "cluster",
@@ -53,8 +54,12 @@ def log_packages() -> tuple[str, ...]:
 
     This includes packages with an entry point in a group "opavnic.*", such as ejfat, lnet and external packages.
     """
-    points = (point for installed in distributions() for point in installed.entry_points)
-    joined = {point.module.partition(".")[0] for point in points if point.group.startswith(_GROUPS)}
+    joined = {
+        point.module.partition(".")[0]
+        for group, points in all_entry_points().items()
+        if group.startswith(_GROUPS)
+        for point in points
+    }
     return tuple(dict.fromkeys((*_OURS, *sorted(joined))))
 
 

@@ -23,6 +23,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand
 
+from hfi_sim.base.entry_points import entry_points_of
 from hfi_sim.base.errors import HfiSimError
 from opavnic.base.null_device_file import NullDeviceError, is_of_null, open_standard_streams
 from opavnic.base.signals import EXIT_INTERRUPTED, ReadersGoneError
@@ -122,7 +123,9 @@ class OpavnicGroup(CommandGroup):
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Return the names of all commands whose module is installed."""
         own = [name for name, command in COMMANDS.items() if _exists(command)]
-        return own + sorted(point.name for point in _entry_points() if point.name not in COMMANDS)
+        return own + sorted(
+            point.name for point in entry_points_of(ENTRY_POINTS) if point.name not in COMMANDS
+        )
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         """Return a command: imported or, while the help lists commands, only its name and help text."""
@@ -131,7 +134,7 @@ class OpavnicGroup(CommandGroup):
             if self._listing:
                 return TyperCommand(cmd_name, help=lazy.help)
             return _load(cmd_name, lazy)
-        for point in _entry_points():
+        for point in entry_points_of(ENTRY_POINTS):
             if point.name == cmd_name:
                 return _command(cmd_name, point.load())
         return None
@@ -144,13 +147,6 @@ class OpavnicGroup(CommandGroup):
 
 def _exists(command: LazyCommand) -> bool:
     return importlib.util.find_spec(command.target.partition(":")[0]) is not None
-
-
-@cache
-def _entry_points() -> Sequence[Any]:
-    from importlib.metadata import entry_points
-
-    return tuple(entry_points(group=ENTRY_POINTS))
 
 
 def _load(name: str, lazy: LazyCommand) -> Any:

@@ -9,10 +9,10 @@ import pprint
 import shutil
 import subprocess
 from collections.abc import Iterable
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
+from hfi_sim.base.entry_points import entry_points_of
 from opavnic.base.errors import OpavnicError
 from opavnic.observe.layer_rows import layer_rows
 
@@ -27,7 +27,7 @@ class DissectorError(OpavnicError):
 
 def script_directories() -> list[Path]:
     """Return the directories of Lua scripts of all installed packages."""
-    return [point.load() for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name)]
+    return [point.load() for point in sorted(entry_points_of(ENTRY_POINTS), key=lambda point: point.name)]
 
 
 def personal_directory() -> Path:

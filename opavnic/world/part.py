@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.clock import Clock
+from hfi_sim.base.entry_points import entry_points_of
 from hfi_sim.nodes.hfi import HfiPort
 from opavnic.base.errors import PartError
 from opavnic.world.host_backends.backend import HostBackend
@@ -172,7 +173,7 @@ def installed_parts() -> Mapping[str, Part]:
     Raises:  PartError: one cannot be imported or is not a part, or two have one name.
     """
     points: dict[str, EntryPoint] = {}
-    for point in entry_points(group=ENTRY_POINTS):
+    for point in entry_points_of(ENTRY_POINTS):
         if (other := points.setdefault(point.name, point)) is not point:
             raise PartError(f"{_origin(other)} and {_origin(point)} have one name: uninstall one of them")
     return {name: _load(point) for name, point in points.items()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Final
 
+from hfi_sim.base.entry_points import entry_points_of
 from hfi_sim.base.errors import FaultError
 from hfi_sim.base.options import RATE, SHARE, TIME, options_of
 from hfi_sim.base.text import unknown_name
@@ -77,7 +77,7 @@ class OwnKind:
 
 Kind = FaultKind | OwnKind
 _own: Final[dict[str, OwnKind]] = {}
-_INSTALLED: Final = {point.name: point for point in entry_points(group=GROUP)}
+_INSTALLED: Final = {point.name: point for point in entry_points_of(GROUP)}
 
 
 def register(kind: OwnKind) -> None:

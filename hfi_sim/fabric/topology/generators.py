@@ -10,9 +10,10 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final, cast
 
+from hfi_sim.base.entry_points import entry_points_of
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.topology.model import End, Node, Topology
@@ -283,7 +284,7 @@ class _Shapes(MutableMapping[str, Shape]):
 
     def __init__(self) -> None:
         self._shapes = dict(_OWN)
-        self._points = tuple(entry_points(group=GROUP))
+        self._points = entry_points_of(GROUP)
 
     @property
     def _all(self) -> dict[str, Shape]:

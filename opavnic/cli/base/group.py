@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from importlib.metadata import entry_points
 from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from hfi_sim.base.entry_points import entry_points_of
 from hfi_sim.base.errors import InputError
 from opavnic.base.errors import OpavnicError
 from opavnic.cli.base.forms import with_forms
@@ -174,13 +174,13 @@ class JoinedGroup(CommandGroup):
         """Return the names of all commands."""
         return [
             *super().list_commands(ctx),
-            *sorted(point.name for point in entry_points(group=self.joined_by)),
+            *sorted(point.name for point in entry_points_of(self.joined_by)),
         ]
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         """Return a command, or None."""
         command = super().get_command(ctx, cmd_name)
-        for point in entry_points(group=self.joined_by) if command is None else ():
+        for point in entry_points_of(self.joined_by) if command is None else ():
             if point.name == cmd_name:
                 single = typer.Typer(add_completion=False, rich_markup_mode=None)
                 single.command(cmd_name)(with_forms(point.load()))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import Any, Final
 from urllib.parse import quote
 
+from hfi_sim.base.entry_points import entry_points_of
 from opavnic.web.scene.scene import Scene
 
 ENTRY_POINTS: Final = "opavnic.web"
@@ -110,5 +110,5 @@ def apps_of(kind: str) -> Callable[[Scene], list[str]]:
 
 def installed_pages() -> list[PartPage]:
     """Return the pages of all installed packages, by name."""
-    found = entry_points(group=ENTRY_POINTS)
+    found = entry_points_of(ENTRY_POINTS)
     return [point.load() for point in sorted(found, key=lambda point: point.name)]

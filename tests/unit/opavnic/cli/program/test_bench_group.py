@@ -16,7 +16,7 @@ BENCHMARKS = ("datapath", "ejfat", "em", "fabric", "links", "lnet", "mad")
 def test_without_benchmarks_one_line_says_what_to_install(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(group, "entry_points", lambda group: ())
+    monkeypatch.setattr(group, "entry_points_of", lambda group: ())
     assert main(["bench", *arguments]) == 1
     shown = capsys.readouterr()
     assert (shown.out, shown.err.count("\n")) == ("", 1)
@@ -26,7 +26,7 @@ def test_without_benchmarks_one_line_says_what_to_install(
 def test_help_is_there_without_benchmarks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(group, "entry_points", lambda group: ())
+    monkeypatch.setattr(group, "entry_points_of", lambda group: ())
     assert main(["bench", "--help"]) == 0
     assert "opavnic-bench" in capsys.readouterr().out
 
@@ -35,7 +35,7 @@ def test_benchmark_of_another_package_runs_where_ours_are_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     theirs = EntryPoint("theirs", "platform:machine", "opavnic.bench")
-    monkeypatch.setattr(group, "entry_points", lambda group: (theirs,))
+    monkeypatch.setattr(group, "entry_points_of", lambda group: (theirs,))
     assert main(["bench", "theirs"]) == 0
     assert main(["bench", "mad"]) == 2
     assert "mad" in capsys.readouterr().err

@@ -304,13 +304,11 @@ async def test_all_packages_are_heard(place: Path, hub: LogHub, name: str) -> No
 async def test_package_from_outside_is_heard(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib.metadata import EntryPoint
 
-    class Installed:
-        entry_points = (
-            EntryPoint("x", "outside.deep:start", "opavnic.parts"),
-            EntryPoint("y", "stranger:start", "other.apps"),
-        )
-
-    monkeypatch.setattr(packages, "distributions", lambda: [Installed()])
+    installed = {
+        "opavnic.parts": (EntryPoint("x", "outside.deep:start", "opavnic.parts"),),
+        "other.apps": (EntryPoint("y", "stranger:start", "other.apps"),),
+    }
+    monkeypatch.setattr(packages, "all_entry_points", lambda: installed)
     packages.log_packages.cache_clear()
     hub = LogHub(place / "log")
     logging.getLogger("outside.part").info("heard")
