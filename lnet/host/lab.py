@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from ipaddress import IPv4Address
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 from aiohttp import web
 from pydantic import Field
@@ -17,9 +17,6 @@ from hfi_sim.base.text import nearest
 from hfi_sim.nodes.hfi import HfiPort
 from lnet.base.errors import CommandError, NidError
 from lnet.base.nid import Nid
-from lnet.host.host import LnetHost
-from lnet.node.node import LnetInterface
-from lnet.objects.stats import TxKind
 from lnet.settings.networks import parse_networks
 from lnet.settings.section import LnetModel, read_targets
 from lnet.settings.yaml_text import errors_yaml
@@ -28,6 +25,10 @@ from opavnic.base.state import StateModel
 from opavnic.world.json_body import json_answer, json_object
 from opavnic.world.openapi import Api, declared_in, declared_routes
 from opavnic.world.part import PartRequest, PartWorld, RunningPart
+
+if TYPE_CHECKING:  # a lab without LNet imports none of its nodes: that would be a third of its start
+    from lnet.host.host import LnetHost
+    from lnet.node.node import LnetInterface
 
 log = logging.getLogger("lnet.host.lab")
 
@@ -151,6 +152,8 @@ class LnetLab(RunningPart):
             log.info("[%s] LNet starts as incarnation %d", name, self.hosts[name].node.lnd.stamp)
 
     def _make_interfaces(self, name: str, section: LnetModel) -> list[LnetInterface]:
+        from lnet.node.node import LnetInterface
+
         interfaces = []
         for index, (text, port) in enumerate(
             zip(section.addresses, self._world.hosts[name].ports, strict=False)
@@ -162,6 +165,8 @@ class LnetLab(RunningPart):
         return interfaces
 
     def _start(self, name: str) -> LnetHost:
+        from lnet.host.host import LnetHost
+
         section: LnetModel = self._asked.hosts[name]
         self._starts += 1
         self._stamp = max(self._stamp + 1, time.time_ns() // 1000)
@@ -276,6 +281,8 @@ class LnetLab(RunningPart):
     )
     async def selftest(self, request: web.Request) -> web.Response:
         """Load the routes between two hosts; respond with the throughput."""
+        from lnet.objects.stats import TxKind
+
         body = await json_object(request)
         host = self.host(_field(body, "host", str))
         try:
