@@ -10,30 +10,8 @@ class EjfatError(OpavnicError):
     """Root of all errors that ejfat raises on purpose."""
 
 
-class ScriptError(EjfatError, InputError):
-    """A table script that is invalid, or that cannot be read (then `line` is None)."""
-
-    def __init__(self, path: str, line: int | None, reason: str) -> None:
-        super().__init__(f"{path}: {reason}" if line is None else f"{path}:{line}: {reason}")
-        self.path = path
-        self.line = line
-        self.reason = reason
-
-
 class TableError(EjfatError):
-    """An entry that does not fit the table."""
-
-
-class TableFullError(TableError):
-    """The table is full."""
-
-
-class DuplicateEntryError(TableError):
-    """The table already has an entry with the same key."""
-
-
-class NoSuchEntryError(TableError):
-    """The table has no entry with this key."""
+    """A table that does not exist, or an entry that does not fit it: no room, a key in use or not there."""
 
 
 class ControlError(EjfatError):
@@ -53,23 +31,11 @@ class ForbiddenError(ControlError):
 
 
 class BadRequestError(ControlError, InputError):
-    """A value in the request is invalid."""
+    """What a client or a person gave is invalid: a value of a request or an option, a URI, a file."""
 
 
 class UpstreamError(EjfatError):
     """An upstream control plane refuses, or cannot be reached."""
-
-
-class UriError(EjfatError, InputError):
-    """Not an EJFAT URI."""
-
-
-class PcapError(EjfatError, InputError):
-    """Not a capture file of Ethernet frames."""
-
-
-class OutputError(EjfatError):
-    """A file cannot be written."""
 
 
 class CutCaptureError(EjfatError):

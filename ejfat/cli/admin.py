@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ejfat.base.addresses import parse_ip, parse_ips
-from ejfat.base.errors import UriError
+from ejfat.base.errors import BadRequestError
 from opavnic.cli.base.common import AsJson, time_option
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.output import print_json, print_line, print_rich, print_table
@@ -191,18 +191,18 @@ def _texts(addresses: list[str]) -> list[str]:
 
 
 def parse_uri(uri: str) -> Any:
-    """Read a URI that must be given. Raises: UriError: it is not, or it is none."""
+    """Read a URI that must be given. Raises: BadRequestError: it is not, or it is none."""
     from ejfat.events.uri import EjfatUri
 
     if not uri:
-        raise UriError("no URI: give --uri, or set EJFAT_URI")
+        raise BadRequestError("no URI: give --uri, or set EJFAT_URI")
     return EjfatUri.parse(uri)
 
 
 def reserved(uri: Any) -> str:
-    """Return the reservation of a URI. Raises: UriError: it has none."""
+    """Return the reservation of a URI. Raises: BadRequestError: it has none."""
     if not uri.lb_id:
-        raise UriError(f"'{uri}' has no reservation (/lb/ID)")
+        raise BadRequestError(f"'{uri}' has no reservation (/lb/ID)")
     return str(uri.lb_id)
 
 

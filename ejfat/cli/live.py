@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ejfat.base.addresses import IpAddress, parse_ip
-from ejfat.base.errors import BadRequestError, EjfatError, UriError
+from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.cli.admin import Ca, Control
 from ejfat.events.event import MAX_EVENT
 from ejfat.events.reassembly import MAX_EVENT as TAKEN_BY_DEFAULT
@@ -183,19 +183,19 @@ def _target(
     if to:
         target = parse_endpoint(to, to, default_port=default_port)
         if family not in (0, target.ip.version):
-            raise UriError(f"-{family}: {to} is an IPv{target.ip.version} address")
+            raise BadRequestError(f"-{family}: {to} is an IPv{target.ip.version} address")
         return target, None
     if not uri:
-        raise UriError("give --to IP[:PORT], or --uri (or EJFAT_URI) with a data address")
+        raise BadRequestError("give --to IP[:PORT], or --uri (or EJFAT_URI) with a data address")
     parsed = EjfatUri.parse(uri)
     if not parsed.data:
-        raise UriError(f"{uri!r} has no data address (data=IP)")
+        raise BadRequestError(f"{uri!r} has no data address (data=IP)")
     data = parsed.data_for(family) if family else parsed.data[0]
     if data is None:
-        raise UriError(f"-{family}: {uri!r} has no IPv{family} data address")
+        raise BadRequestError(f"-{family}: {uri!r} has no IPv{family} data address")
     sync = parsed.sync_for(sync_family or data.ip.version)
     if sync_family and (sync is None or sync.ip.version != sync_family):
-        raise UriError(f"--sync-family {sync_family}: {uri!r} has no IPv{sync_family} sync address")
+        raise BadRequestError(f"--sync-family {sync_family}: {uri!r} has no IPv{sync_family} sync address")
     return data, sync
 
 

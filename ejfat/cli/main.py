@@ -54,11 +54,11 @@ def tables(
     script: Annotated[Path, typer.Argument(help="Table script.", show_default=False)], as_json: AsJson = False
 ) -> None:
     """Check a table script and show the resulting tables."""
-    from ejfat.files.simulator import read_text
     from ejfat.tables.match_action import match_text
     from ejfat.tables.script import load_script
+    from opavnic.base.files import MAX_TEXT, read_text
 
-    loaded = load_script(read_text(script), str(script))
+    loaded = load_script(read_text(script, MAX_TEXT, "table script"), str(script))
     rows = [
         {
             "pipeline": dialect.value,

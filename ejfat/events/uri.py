@@ -19,7 +19,7 @@ from ipaddress import ip_address
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ejfat.base.addresses import IpAddress
-from ejfat.base.errors import UriError
+from ejfat.base.errors import BadRequestError
 from ejfat.wire.headers import LB_PORT
 
 _LOWEST_PORT = 1024
@@ -64,24 +64,24 @@ class EjfatUri:
     def parse(cls, text: str) -> EjfatUri:
         """Read a URI.
 
-        Raises:  UriError: with the error and what was expected.
+        Raises:  BadRequestError: with the error and what was expected.
         """
         try:
             parts = urlsplit(text.strip())
             port = parts.port
         except ValueError as error:
-            raise UriError(f"{text!r}: {error}") from None
+            raise BadRequestError(f"{text!r}: {error}") from None
         if parts.scheme not in ("ejfat", "ejfats"):
-            raise UriError(f"{text!r}: scheme {parts.scheme!r}, expected ejfat or ejfats")
+            raise BadRequestError(f"{text!r}: scheme {parts.scheme!r}, expected ejfat or ejfats")
         if not parts.hostname:
-            raise UriError(f"{text!r}: expected HOST:PORT of the control plane")
+            raise BadRequestError(f"{text!r}: expected HOST:PORT of the control plane")
         if port is None:
             port = _HTTP_PORT[parts.scheme]
         elif not port:
-            raise UriError(f"{text!r}: port 0, expected 1 to 65535")
+            raise BadRequestError(f"{text!r}: port 0, expected 1 to 65535")
         path = parts.path.strip("/").split("/")
         if path not in ([""], ["lb"]) and (len(path) != 2 or path[0] != "lb"):
-            raise UriError(
+            raise BadRequestError(
                 f"{text!r}: path {parts.path!r}, expected /lb/ID, or /lb/ or / without a reservation"
             )
         sync, data, session_id = _query(parts.query, text)
@@ -114,7 +114,7 @@ def _query(query: str, text: str) -> tuple[tuple[Endpoint, ...], tuple[Endpoint,
         if key == "sessionid" and session_id in ("", value):
             session_id = value
         elif key not in found:
-            raise UriError(f"{text!r}: {key!r}, expected sync, data or sessionid, sessionid once")
+            raise BadRequestError(f"{text!r}: {key!r}, expected sync, data or sessionid, sessionid once")
         elif not value.startswith(":"):
             endpoint = parse_endpoint(value, text, default_port=0 if key == "data" else None)
             if endpoint not in found[key]:
@@ -128,7 +128,7 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
     """Read IP:PORT or [IP6]:PORT; of a range of ports, as the public control plane writes it, use the first.
 
     Args:    text: quoted in error messages. default_port: port of a value without one; None: a port is required.
-    Raises:  UriError: not such an address.
+    Raises:  BadRequestError: not such an address.
     """
     match = _BRACKETED.fullmatch(value) or (None if default_port is None else _BARE_IPV6.fullmatch(value))
     host, port_text = match.groups("") if match is not None else value.rpartition(":")[::2]
@@ -137,24 +137,24 @@ def parse_endpoint(value: str, text: str, *, default_port: int | None) -> Endpoi
     try:
         ip = ip_address(host)
     except ValueError:
-        raise UriError(
+        raise BadRequestError(
             f"{text!r}: {value!r} is not an address such as 10.1.2.3:19522 or [fd00::1]:19522"
         ) from None
     if not port_text:
         if default_port is None:
-            raise UriError(f"{text!r}: {value!r} needs a port")
+            raise BadRequestError(f"{text!r}: {value!r} needs a port")
         return Endpoint(ip, default_port)
     first, dash, last = port_text.partition("-")
     if dash and default_port is None:
-        raise UriError(f"{text!r}: {value!r} needs one port, not a range")
+        raise BadRequestError(f"{text!r}: {value!r} needs one port, not a range")
     if not first.isdecimal() or (dash and not last.isdecimal()):
-        raise UriError(f"{text!r}: port {port_text!r} is not a number")
+        raise BadRequestError(f"{text!r}: port {port_text!r} is not a number")
     if dash and _port(int(last), text) < int(first):
-        raise UriError(f"{text!r}: port range {port_text} ends before it begins")
+        raise BadRequestError(f"{text!r}: port range {port_text} ends before it begins")
     return Endpoint(ip, _port(int(first), text))
 
 
 def _port(port: int, text: str) -> int:
     if not _LOWEST_PORT <= port <= 0xFFFF:
-        raise UriError(f"{text!r}: port {port}, expected {_LOWEST_PORT} to 65535")
+        raise BadRequestError(f"{text!r}: port {port}, expected {_LOWEST_PORT} to 65535")
     return port

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ejfat.base.errors import CutCaptureError, OutputError, PcapError, ScriptError
+from ejfat.base.errors import BadRequestError, CutCaptureError, EjfatError
 from ejfat.pipeline import Pipeline
 from ejfat.tables.script import load_script
 from hfi_sim.base.errors import WireError
@@ -22,8 +22,7 @@ from hfi_sim.wire.captures import (
     pcap_record,
     read_capture,
 )
-from opavnic.base import files
-from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
+from opavnic.base.files import MAX_CAPTURE, MAX_DOCUMENT, MAX_TEXT, read_bytes, read_text
 
 # --- read and write capture files of Ethernet frames, with their timestamps --------------------------------
 
@@ -31,31 +30,28 @@ from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
 def read_pcap(path: Path) -> Iterator[CapturedPacket]:
     """Yield the frames of a pcap or pcapng file, in order.
 
-    Raises:  PcapError: not a capture, or not of Ethernet. CutCaptureError: the file ends inside a frame; raised after
-        the frames before it have been yielded.
+    Raises:  FileError: it cannot be read. BadRequestError: not a capture, or not of Ethernet. CutCaptureError: the file
+        ends inside a frame; raised after the frames before it have been yielded.
     """
-    try:
-        content = read_bytes(path, MAX_CAPTURE, "capture", gzipped=True)
-    except FileError as error:
-        raise PcapError(str(error)) from None
+    content = read_bytes(path, MAX_CAPTURE, "capture", gzipped=True)
     if not is_capture(content):
-        raise PcapError(f"{path}: neither a pcap nor a pcapng file")
+        raise BadRequestError(f"{path}: neither a pcap nor a pcapng file")
     try:
         for number, packet in enumerate(read_capture(content), 1):
             if packet.link_type != DLT_ETHERNET:
-                raise PcapError(
+                raise BadRequestError(
                     f"{path}: link type {packet.link_type} of frame {number}, expected {DLT_ETHERNET} (Ethernet)"
                 )
             yield packet
     except WireError as error:
         unusable = error.field in (PCAP_HEADER, PCAPNG_SECTION)
-        raise (PcapError if unusable else CutCaptureError)(f"{path}: {error}") from None
+        raise (BadRequestError if unusable else CutCaptureError)(f"{path}: {error}") from None
 
 
 def write_pcap(path: Path, frames: Iterable[CapturedPacket]) -> int:
     """Write a pcap file of Ethernet frames; return their number.
 
-    Raises:  OutputError: the file cannot be written.
+    Raises:  EjfatError: the file cannot be written.
     """
     count = 0
     try:
@@ -65,7 +61,7 @@ def write_pcap(path: Path, frames: Iterable[CapturedPacket]) -> int:
                 file.write(pcap_record(frame.data, frame.time_ns))
                 count += 1
     except OSError as error:
-        raise OutputError(f"{path}: {error.strerror or error}") from None
+        raise EjfatError(f"{path}: {error.strerror or error}") from None
     return count
 
 
@@ -94,10 +90,11 @@ def simulate(
 
     Args:    meta: a metadata file with one row per frame. The pipeline does not use it; the rows are only checked to
         consist of fields with numbers. meta_out: output file for the rows of the outgoing frames.
-    Raises:  ScriptError, PcapError: an input cannot be read; nothing is written. OutputError: an output cannot be
-        written. CutCaptureError: the capture ends inside a frame; the output of the frames before it is written.
+    Raises:  FileError, BadRequestError: an input cannot be read, or is invalid; nothing is written. EjfatError: an
+        output cannot be written. CutCaptureError: the capture ends inside a frame; what comes of the frames before it
+        is written.
     """
-    pipeline = Pipeline(load_script(read_text(tables), str(tables)))
+    pipeline = Pipeline(load_script(read_text(tables, MAX_TEXT, "table script"), str(tables)))
     rows = _meta_rows(meta) if meta else []
     seen: list[int] = []
     out: list[CapturedPacket] = []
@@ -117,17 +114,6 @@ def simulate(
     return Simulated(pipeline.counters.rx_packets, written, pipeline)
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a script.
-
-    Raises:  ScriptError: the file cannot be read, or is not text.
-    """
-    try:
-        return files.read_text(path, files.MAX_TEXT, "table script")
-    except files.FileError as error:
-        raise ScriptError(error.name, None, error.reason) from None
-
-
 def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[CapturedPacket]:
     for index, captured in enumerate(read_pcap(source)):
         verdict = pipeline.process(captured.data)
@@ -140,22 +126,19 @@ def _write_rows(path: Path, rows: list[str]) -> None:
     try:
         path.write_text("".join(f"{row}\n" for row in rows))
     except OSError as error:
-        raise OutputError(f"{path}: {error.strerror or error}") from None
+        raise EjfatError(f"{path}: {error.strerror or error}") from None
 
 
 def _meta_rows(path: Path) -> list[str]:
-    try:
-        text = files.read_text(path, files.MAX_DOCUMENT, "metadata file")
-    except files.FileError as error:
-        raise PcapError(str(error)) from None
+    text = read_text(path, MAX_DOCUMENT, "metadata file")
     lines = [line.strip() for line in text.splitlines()]
     lines = ["" if line.startswith("#") else line for line in lines]
     for number, line in enumerate(lines, 1):
         if not all(_FIELD.fullmatch(word) for word in _BETWEEN.split(line) if word):
-            raise PcapError(
+            raise BadRequestError(
                 f"{path}:{number}: {line[:_SHOWN]!r}, expected fields with hexadecimal numbers, such as `egress_spec=0`"
             )
     rows = [line for line in lines if line]
     if not rows:
-        raise PcapError(f"{path}: no rows; expected one per frame, such as `egress_spec=0`")
+        raise BadRequestError(f"{path}: no rows; expected one per frame, such as `egress_spec=0`")
     return rows

@@ -133,7 +133,7 @@ class LbApp:
     async def start(self) -> None:
         """Start listening; call `program` first if that has not been done.
 
-        Raises:  EjfatError: like `program`; an address in use; a TLS file that cannot be read.
+        Raises:  EjfatError: like `program`; an address in use. FileError: a TLS file that cannot be read.
         """
         if not self._programmed:
             self.program()

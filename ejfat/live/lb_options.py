@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.base.errors import BadRequestError
-from opavnic.base.files import MAX_TEXT, FileError, read_text
+from opavnic.base.files import MAX_TEXT, read_text
 from vema.base.sections import Time
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class BalancerOptions(BaseModel):
 
         Args:    interface: whose routes of the kernel hold; empty: none do. directory: file names are relative to it.
             listen: in the place of an empty option. token, p4_token: in the place of files. inside: see `AppConfig`.
-        Raises:  BadRequestError: options that do not go together, or a file that cannot be read.
+        Raises:  BadRequestError: options that do not go together. FileError: a file that cannot be read.
         """
         from ejfat.control.plane import check_host
         from ejfat.live.app_config import AppConfig
@@ -180,16 +180,13 @@ class LbOptions(BalancerOptions):
 def _token(text: str, file: str, directory: Path, option: str) -> str:
     """Return a token that was given as it is, or in a file.
 
-    Raises:  BadRequestError: both were given, the file cannot be read, or it has no token.
+    Raises:  BadRequestError: both were given, or the file has no token. FileError: it cannot be read.
     """
     if not file:
         return text
     if text:
         raise BadRequestError(f"give --{option} or --{option}-file, not both")
-    try:
-        words = read_text(directory / file, MAX_TEXT, "token").split()
-    except FileError as error:
-        raise BadRequestError(str(error)) from None
+    words = read_text(directory / file, MAX_TEXT, "token").split()
     if len(words) != 1:
         raise BadRequestError(f"{file}: {len(words)} words, expected a token and nothing else")
     return words[0]

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.live.carrier import NativeCarrier
 from ejfat.live.ports import EthernetPort
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import NativePipeline
 from ejfat.tables.schema import Op, TableSet, Update
 from ejfat.tables.script import load_script
-from opavnic.base.files import MAX_TEXT, FileError, read_text
+from opavnic.base.errors import OpavnicError
+from opavnic.base.files import MAX_TEXT, read_text
 
 log = logging.getLogger("ejfat.live.tables_file")
 LOOK_S = 0.2
@@ -37,13 +37,10 @@ class TablesFile:
     def load(self) -> int:
         """Make the tables those of the file, at once; return the number of entries that changed.
 
-        Raises:  EjfatError: the file cannot be read or is not a table script; the tables are as before.
+        Raises:  FileError, EjfatError: the file cannot be read or is not a table script; the tables are as before.
         """
         self._seen = self._read = self._stamp()
-        try:
-            wanted = load_script(read_text(self._path, MAX_TEXT, "tables"), str(self._path))
-        except FileError as error:
-            raise BadRequestError(str(error)) from None
+        wanted = load_script(read_text(self._path, MAX_TEXT, "tables"), str(self._path))
         updates = changes(self._tables, wanted)
         self._tables.apply(updates)
         return len(updates)
@@ -85,7 +82,7 @@ async def serve_tables(
     """Forward frames by the tables of a file until `ended`; return the number of frames the interface did not accept.
 
     Args:    failed: called with the reason if the interface is lost. ready: called when frames are forwarded.
-    Raises:  EjfatError: the file cannot be read or is not a table script.
+    Raises:  FileError, EjfatError: the file cannot be read or is not a table script.
     """
     file = TablesFile(path, pipeline.tables)
     file.load()
@@ -119,7 +116,7 @@ def _follow(file: TablesFile, path: Path) -> None:
         return
     try:
         count = file.load()
-    except EjfatError as error:
+    except OpavnicError as error:
         log.error("the tables stay as they were: %s", error)
     else:
         log.warning("%s was read again: %d entries changed", path, count)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 
-from ejfat.base.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
+from ejfat.base.errors import TableError
 
 _MEMO_LIMIT = 4096
 
@@ -26,8 +27,8 @@ class MatchKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyField:
-    """A field of a table's key."""
+class TableField:
+    """A field of a table's key, or a parameter of an action."""
 
     name: str
     width: int
@@ -39,22 +40,18 @@ class KeyField:
         """All bits of the field."""
         return (1 << self.width) - 1
 
+    def number(self, text: str) -> int:
+        """Read a value, hexadecimal with 0x or decimal.
 
-@dataclass(frozen=True, slots=True)
-class Param:
-    """A parameter of an action."""
-
-    name: str
-    width: int
-    """In bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class ActionSpec:
-    """An action and its parameters."""
-
-    name: str
-    params: tuple[Param, ...] = ()
+        Raises:  TableError: not a number, or too wide.
+        """
+        try:
+            value = int(text, 16) if text[:2].lower() == "0x" else int(text, 10)
+        except ValueError:
+            raise TableError(f"{self.name} {text!r}, expected a number such as 0x1f or 31") from None
+        if not 0 <= value <= self.full_mask:
+            raise TableError(f"{self.name} {text} does not fit {self.width} bits")
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +59,9 @@ class TableSpec:
     """The specification of a table: its key, its actions and its size."""
 
     name: str
-    keys: tuple[KeyField, ...]
-    actions: dict[str, ActionSpec]
+    keys: tuple[TableField, ...]
+    actions: dict[str, tuple[TableField, ...]]
+    """The parameters of each action."""
     size: int
 
     @property
@@ -100,11 +98,6 @@ class Entry:
     args: tuple[int, ...] = ()
     priority: int = 0
 
-    @property
-    def key(self) -> tuple[KeyMatch, ...]:
-        """The identity of an entry: its matches, without its action or priority."""
-        return self.matches
-
 
 def exact(spec: TableSpec, *values: int) -> tuple[KeyMatch, ...]:
     """Return exact matches (all bits count) for all fields of a key."""
@@ -117,10 +110,8 @@ def prefix_match(value: int, length: int, width: int = 64) -> KeyMatch:
     return KeyMatch(value & mask, mask)
 
 
-@dataclass(slots=True)
-class _Ranked:
-    entry: Entry
-    order: int
+_Row = tuple[int, Entry]
+"""The place of an entry in the order of insertion, and the entry."""
 
 
 class Table:
@@ -130,9 +121,9 @@ class Table:
         self.spec = spec
         self.version = 0
         """Increases with every change; results computed from an older version are stale."""
-        self._groups: dict[tuple[int, ...], dict[tuple[int, ...], _Ranked]] = {}
-        self._search: list[tuple[tuple[int, ...], dict[tuple[int, ...], _Ranked]]] = []
-        self._exact: dict[tuple[int, ...], _Ranked] = {}
+        self._groups: dict[tuple[int, ...], dict[tuple[int, ...], _Row]] = {}
+        self._search: list[tuple[tuple[int, ...], dict[tuple[int, ...], _Row]]] = []
+        self._exact: dict[tuple[int, ...], _Row] = {}
         self._memo: dict[tuple[int, ...], Entry | None] = {}
         self._first_wins = not any(key.kind is MatchKind.FIELD_MASK for key in spec.keys)
         self._all_exact = not spec.takes_priority
@@ -146,14 +137,14 @@ class Table:
 
     def __iter__(self) -> Iterator[Entry]:
         """Yield the entries in insertion order."""
-        ranked = [item for group in self._groups.values() for item in group.values()]
-        return (item.entry for item in sorted(ranked, key=lambda item: item.order))
+        rows = [row for group in self._groups.values() for row in group.values()]
+        return (entry for _, entry in sorted(rows, key=itemgetter(0)))
 
     def lookup(self, *values: int) -> Entry | None:
         """Return the entry that matches `values` (one per key field); None for a miss."""
         if self._all_exact:
-            item = self._exact.get(values)
-            return item.entry if item else None
+            row = self._exact.get(values)
+            return row[1] if row else None
         memo = self._memo
         if values in memo:
             return memo[values]
@@ -164,30 +155,30 @@ class Table:
         return found
 
     def _find(self, values: tuple[int, ...]) -> Entry | None:
-        best: _Ranked | None = None
+        best: _Row | None = None
         for masks, group in self._search:
-            item = group.get(tuple([v & m for v, m in zip(values, masks, strict=True)]))
-            if item is None:
+            row = group.get(tuple([v & m for v, m in zip(values, masks, strict=True)]))
+            if row is None:
                 continue
             if self._first_wins:
-                return item.entry
-            if best is None or (item.entry.priority, item.order) < (best.entry.priority, best.order):
-                best = item
-        return best.entry if best else None
+                return row[1]
+            if best is None or (row[1].priority, row[0]) < (best[1].priority, best[0]):
+                best = row
+        return best[1] if best else None
 
     def get(self, matches: Sequence[KeyMatch]) -> Entry | None:
         """Return the entry with exactly this key, or None."""
-        item = self._groups.get(_masks(matches), {}).get(_values(matches))
-        return item.entry if item else None
+        row = self._groups.get(_masks(matches), {}).get(_values(matches))
+        return row[1] if row else None
 
     def insert(self, entry: Entry) -> None:
         """Add an entry.
 
-        Raises:  DuplicateEntryError: the key is in use. TableFullError: no room. TableError: it does not fit the table.
+        Raises:  TableError: the key is in use, there is no room, or it does not fit the table.
         """
         entry = self.checked(entry)
         if self.get(entry.matches) is not None:
-            raise DuplicateEntryError(
+            raise TableError(
                 f"{self.spec.name}: there already is an entry for {self._matches_text(entry.matches)}"
             )
         self._add(entry)
@@ -195,33 +186,35 @@ class Table:
     def put(self, entry: Entry) -> Entry | None:
         """Add an entry; replace and return the one with the same key, if there is one.
 
-        Raises:  TableFullError: no room for a new key. TableError: it does not fit the table.
+        Raises:  TableError: no room for a new key, or it does not fit the table.
         """
         entry = self.checked(entry)
-        item = self._groups.get(_masks(entry.matches), {}).get(_values(entry.matches))
-        if item is None:
+        group, values = self._groups.get(_masks(entry.matches), {}), _values(entry.matches)
+        row = group.get(values)
+        if row is None:
             self._add(entry)
             return None
-        before, item.entry = item.entry, entry
+        order, before = row
+        group[values] = order, entry
         self._changed(entry.matches)
         return before
 
     def delete(self, matches: Sequence[KeyMatch]) -> Entry:
         """Remove and return the entry with this key.
 
-        Raises:  NoSuchEntryError: no such entry.
+        Raises:  TableError: no such entry.
         """
         masks = _masks(matches)
         group = self._groups.get(masks, {})
-        item = group.pop(_values(matches), None)
-        if item is None:
-            raise NoSuchEntryError(f"{self.spec.name}: no entry for {self._matches_text(matches)}")
+        row = group.pop(_values(matches), None)
+        if row is None:
+            raise TableError(f"{self.spec.name}: no entry for {self._matches_text(matches)}")
         self._count -= 1
         if not group:
             del self._groups[masks]
             self._order_groups()
-        self._changed(item.entry.matches)
-        return item.entry
+        self._changed(row[1].matches)
+        return row[1]
 
     def clear(self) -> None:
         """Remove all entries."""
@@ -246,15 +239,15 @@ class Table:
                 raise TableError(f"{spec.name}: {key.name} {match.value:#x} does not fit {key.width} bits")
             if key.kind is MatchKind.EXACT and match.mask != key.full_mask:
                 raise TableError(f"{spec.name}: {key.name} is an exact key and takes no mask")
-        action = spec.actions.get(entry.action)
-        if action is None:
+        params = spec.actions.get(entry.action)
+        if params is None:
             raise TableError(f"{spec.name}: no action {entry.action!r}, expected {' or '.join(spec.actions)}")
-        if len(entry.args) != len(action.params):
+        if len(entry.args) != len(params):
             raise TableError(
-                f"{spec.name}: {entry.action} takes {len(action.params)} arguments, not {len(entry.args)}"
+                f"{spec.name}: {entry.action} takes {len(params)} arguments, not {len(entry.args)}"
             )
-        for param, value in zip(action.params, entry.args, strict=True):
-            if not 0 <= value < 1 << param.width:
+        for param, value in zip(params, entry.args, strict=True):
+            if not 0 <= value <= param.full_mask:
                 raise TableError(f"{spec.name}: {param.name} {value:#x} does not fit {param.width} bits")
         if all(match.value == match.value & match.mask for match in entry.matches):
             return entry
@@ -266,14 +259,14 @@ class Table:
 
     def _add(self, entry: Entry) -> None:
         if self._count >= self.spec.size:
-            raise TableFullError(f"{self.spec.name}: full with {self.spec.size} entries")
+            raise TableError(f"{self.spec.name}: full with {self.spec.size} entries")
         masks = _masks(entry.matches)
         group = self._groups.get(masks)
         if group is None:
             group = self._groups[masks] = {}
             self._order_groups()
         self._order += 1
-        group[_values(entry.matches)] = _Ranked(entry, self._order)
+        group[_values(entry.matches)] = self._order, entry
         self._count += 1
         self._changed(entry.matches)
 
@@ -299,7 +292,7 @@ class Table:
             self._memo.clear()
 
 
-def match_text(key: KeyField, match: KeyMatch) -> str:
+def match_text(key: TableField, match: KeyMatch) -> str:
     """Return one key field as a table script writes it: `0x10/60`, `0x1&&&0xfff` or plain `0x800`."""
     value = f"{match.value:#0{(key.width + 3) // 4 + 2}x}"
     if key.kind is MatchKind.LPM:

@@ -5,21 +5,12 @@ Source: seed 002, the P4 listing; for versions 2 and 3 the public P4 program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from ejfat.base.errors import EjfatError, TableError
-from ejfat.tables.match_action import (
-    ActionSpec,
-    Entry,
-    KeyField,
-    KeyMatch,
-    MatchKind,
-    Param,
-    Table,
-    TableSpec,
-)
+from ejfat.tables.match_action import Entry, KeyMatch, MatchKind, Table, TableField, TableSpec
 
 DROP = "drop"
 SLOTS = 512
@@ -33,85 +24,82 @@ class Dialect(Enum):
     V23 = "v2/v3"
 
 
-def _spec(name: str, size: int, keys: tuple[KeyField, ...], *actions: ActionSpec) -> TableSpec:
-    return TableSpec(name, keys, {action.name: action for action in actions}, size)
+_LPM, _MASK = MatchKind.LPM, MatchKind.FIELD_MASK
 
 
-_ASSIGN_EPOCH = ActionSpec("do_assign_epoch", (Param("epoch", 32),))
-_ASSIGN_MEMBER = ActionSpec("do_assign_member", (Param("member_id", 16),))
-_DROP = ActionSpec(DROP)
+def _spec(
+    name: str,
+    size: int,
+    keys: Mapping[str, int | tuple[int, MatchKind]],
+    actions: Mapping[str, Mapping[str, int]],
+) -> TableSpec:
+    """Return a specification; fields and parameters have their width in bits."""
+    return TableSpec(
+        name,
+        tuple(TableField(key, *(how if isinstance(how, tuple) else (how,))) for key, how in keys.items()),
+        {
+            action: tuple(TableField(param, width) for param, width in params.items())
+            for action, params in actions.items()
+        },
+        size,
+    )
+
+
+_ASSIGN_EPOCH = {"do_assign_epoch": {"epoch": 32}}
+_ASSIGN_MEMBER = {"do_assign_member": {"member_id": 16}}
+_DROP: dict[str, dict[str, int]] = {DROP: {}}
+
+
+def _rewrites(ports: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    return {
+        "do_ipv4_member_rewrite": {"mac": 48, "ip": 32, **ports},
+        "do_ipv6_member_rewrite": {"mac": 48, "ip": 128, **ports},
+    }
+
 
 V1_DST_FILTER = _spec(
-    "dst_filter_table",
-    32,
-    (KeyField("eth_dst", 48), KeyField("ether_type", 16), KeyField("ip_dst", 128)),
-    ActionSpec("NoAction"),
-    _DROP,
+    "dst_filter_table", 32, {"eth_dst": 48, "ether_type": 16, "ip_dst": 128}, {"NoAction": {}, DROP: {}}
 )
-V1_EPOCH = _spec("epoch_assign_table", 128, (KeyField("tick", 64, MatchKind.LPM),), _ASSIGN_EPOCH, _DROP)
-V1_CALENDAR = _spec(
-    "load_balance_calendar_table", 2048, (KeyField("epoch", 32), KeyField("slot", 9)), _ASSIGN_MEMBER, _DROP
-)
+V1_EPOCH = _spec("epoch_assign_table", 128, {"tick": (64, _LPM)}, _ASSIGN_EPOCH | _DROP)
+V1_CALENDAR = _spec("load_balance_calendar_table", 2048, {"epoch": 32, "slot": 9}, _ASSIGN_MEMBER | _DROP)
 V1_MEMBER = _spec(
-    "member_info_lookup_table",
-    1024,
-    (KeyField("ether_type", 16), KeyField("member_id", 16)),
-    ActionSpec("do_ipv4_member_rewrite", (Param("mac", 48), Param("ip", 32), Param("port", 16))),
-    ActionSpec("do_ipv6_member_rewrite", (Param("mac", 48), Param("ip", 128), Param("port", 16))),
-    _DROP,
+    "member_info_lookup_table", 1024, {"ether_type": 16, "member_id": 16}, _rewrites({"port": 16}) | _DROP
 )
 
 V23_L2_IFACE = _spec(
-    "l2_iface_table",
-    17,
-    (KeyField("vlan_id", 12, MatchKind.FIELD_MASK),),
-    ActionSpec("set_l2_iface", (Param("iface", 4), Param("mac", 48))),
+    "l2_iface_table", 17, {"vlan_id": (12, _MASK)}, {"set_l2_iface": {"iface": 4, "mac": 48}}
 )
 V23_MAC_DST = _spec(
     "mac_dst_filter_table",
     64,
-    (KeyField("iface", 4, MatchKind.FIELD_MASK), KeyField("eth_dst", 48)),
-    ActionSpec("set_mac_sa", (Param("mac", 48),)),
-    ActionSpec("l2_dst_allow"),
+    {"iface": (4, _MASK), "eth_dst": 48},
+    {"set_mac_sa": {"mac": 48}, "l2_dst_allow": {}},
 )
 V23_IP_DST = _spec(
     "ip_dst_filter_table",
     64,
-    (KeyField("iface", 4, MatchKind.FIELD_MASK), KeyField("ether_type", 16), KeyField("ip_dst", 128)),
-    ActionSpec("set_ip_sa", (Param("ip", 128), Param("lb_id", 3))),
+    {"iface": (4, _MASK), "ether_type": 16, "ip_dst": 128},
+    {"set_ip_sa": {"ip": 128, "lb_id": 3}},
 )
-V23_IPV4_SRC = _spec(
-    "ipv4_src_filter_table", 256, (KeyField("lb_id", 8), KeyField("ip_src", 32)), ActionSpec("allow_ip_src")
-)
-V23_IPV6_SRC = _spec(
-    "ipv6_src_filter_table", 256, (KeyField("lb_id", 8), KeyField("ip_src", 128)), ActionSpec("allow_ip_src")
-)
+V23_IPV4_SRC = _spec("ipv4_src_filter_table", 256, {"lb_id": 8, "ip_src": 32}, {"allow_ip_src": {}})
+V23_IPV6_SRC = _spec("ipv6_src_filter_table", 256, {"lb_id": 8, "ip_src": 128}, {"allow_ip_src": {}})
 V23_EPOCH = _spec(
     "epoch_assign_table",
     1024,
-    (KeyField("lb_id", 8), KeyField("tick", 64, MatchKind.LPM)),
-    _ASSIGN_EPOCH,
-    ActionSpec(
-        "do_assign_epoch_with_slot_sel_opts",
-        (Param("epoch", 32), Param("slot_select_bits", 5), Param("slot_select_xor", 16)),
-    ),
+    {"lb_id": 8, "tick": (64, _LPM)},
+    _ASSIGN_EPOCH
+    | {"do_assign_epoch_with_slot_sel_opts": {"epoch": 32, "slot_select_bits": 5, "slot_select_xor": 16}},
 )
 V23_CALENDAR = _spec(
-    "load_balance_calendar_table",
-    16384,
-    (KeyField("lb_id", 8), KeyField("epoch", 32), KeyField("slot", 16)),
-    _ASSIGN_MEMBER,
+    "load_balance_calendar_table", 16384, {"lb_id": 8, "epoch": 32, "slot": 16}, _ASSIGN_MEMBER
 )
-_REWRITE_TAIL = (Param("port_base", 16), Param("port_select_bits", 5), Param("keep_lb_header", 1))
 V23_MEMBER = _spec(
     "member_info_lookup_table",
     1024,
-    (KeyField("lb_id", 8), KeyField("ether_type", 16), KeyField("member_id", 16)),
-    ActionSpec("do_ipv4_member_rewrite", (Param("mac", 48), Param("ip", 32), *_REWRITE_TAIL)),
-    ActionSpec("do_ipv6_member_rewrite", (Param("mac", 48), Param("ip", 128), *_REWRITE_TAIL)),
-    _DROP,
-    ActionSpec("drop_soft_evicted"),
-    ActionSpec("drop_deregistered"),
+    {"lb_id": 8, "ether_type": 16, "member_id": 16},
+    _rewrites({"port_base": 16, "port_select_bits": 5, "keep_lb_header": 1})
+    | _DROP
+    | {"drop_soft_evicted": {}, "drop_deregistered": {}},
 )
 
 V1_SPECS = (V1_DST_FILTER, V1_EPOCH, V1_CALENDAR, V1_MEMBER)
@@ -130,8 +118,6 @@ V23_SPECS = (
 class Op(Enum):
     """Kinds of updates of a table."""
 
-    INSERT = "insert"
-    """Add an entry; refused if the key is in use."""
     PUT = "put"
     """Add an entry, replacing one with the same key."""
     DELETE = "delete"
@@ -200,7 +186,10 @@ class TableSet:
         try:
             for update in updates:
                 table = self.table(update.dialect, update.table)
-                undo.append((table, update.entry, _apply_one(table, update)))
+                if update.op is Op.PUT:
+                    undo.append((table, update.entry, table.put(update.entry)))
+                else:
+                    undo.append((table, update.entry, table.delete(update.matches)))
         except EjfatError:
             for table, entry, before in reversed(undo):
                 if before is not None:
@@ -213,15 +202,6 @@ class TableSet:
     def _changed(self) -> None:
         for tell in self.on_change:
             tell()
-
-
-def _apply_one(table: Table, update: Update) -> Entry | None:
-    if update.op is Op.INSERT:
-        table.insert(update.entry)
-        return None
-    if update.op is Op.PUT:
-        return table.put(update.entry)
-    return table.delete(update.matches)
 
 
 def spec_for(name: str, key_count: int) -> tuple[Dialect, TableSpec]:

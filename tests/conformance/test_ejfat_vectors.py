@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from ejfat.base.errors import EjfatError
-from ejfat.files.conformance import VectorError, load_vectors, run_ejfat, run_vectors
+from ejfat.files.conformance import load_vectors, run_ejfat, run_vectors
 from ejfat.files.simulator import simulate
 from ejfat.pipeline import Pipeline
 from ejfat.pipeline.native import Wanted
 from ejfat.tables.script import load_script
+from hfi_sim.base.errors import InputError
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "ejfat"
@@ -71,7 +72,7 @@ def test_vectors_that_differ_say_where() -> None:
 def test_file_without_vectors_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "v.json"
     path.write_bytes(content)
-    with pytest.raises(VectorError, match=r"v\.json: "):
+    with pytest.raises(InputError, match=r"v\.json: "):
         run_ejfat(path)
 
 

@@ -7,21 +7,19 @@ Source: the public interface, and the calls of the public control plane: it send
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import grpc
 
-from ejfat.base.errors import ControlError, EjfatError
+from ejfat.base.errors import ControlError, EjfatError, TableError
 from ejfat.control.grpc.serving import Context, require_token
 from ejfat.control.grpc.stats import Metrics, is_selected, stats_of
 from ejfat.control.pb import sn_p4_v2_pb2 as pb
 from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.pipeline import Pipeline
-from ejfat.tables.match_action import Entry, KeyField, KeyMatch, MatchKind, TableSpec, prefix_match
+from ejfat.tables.match_action import Entry, KeyMatch, MatchKind, TableField, TableSpec, prefix_match
 from ejfat.tables.schema import V23_SPECS, Dialect, Op, TableSet, Update
 
 # --- table rules of a control plane: numbers as text, keys by kind, actions by name ------------------------
@@ -31,73 +29,40 @@ from ejfat.tables.schema import V23_SPECS, Dialect, Op, TableSet, Update
 _SPECS = {spec.name: spec for spec in V23_SPECS}
 
 
-class RuleFault(Enum):
-    """Kinds of invalid rules; the value names the error code of the P4 service."""
-
-    TABLE = "EC_INVALID_TABLE_NAME"
-    ACTION = "EC_INVALID_ACTION_NAME"
-    TOO_FEW_MATCHES = "EC_TABLE_RULE_TOO_FEW_MATCHES"
-    TOO_MANY_MATCHES = "EC_TABLE_RULE_TOO_MANY_MATCHES"
-    TOO_FEW_PARAMETERS = "EC_TABLE_RULE_TOO_FEW_ACTION_PARAMETERS"
-    TOO_MANY_PARAMETERS = "EC_TABLE_RULE_TOO_MANY_ACTION_PARAMETERS"
-    PARAMETER = "EC_TABLE_RULE_INVALID_ACTION_PARAMETER_FORMAT"
-    KEY = "EC_TABLE_RULE_MATCH_INVALID_KEY_FORMAT"
-    MASK = "EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT"
-    PREFIX_LENGTH = "EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH"
-    MATCH_TYPE = "EC_UNKNOWN_TABLE_RULE_MATCH_TYPE"
-
-
 class RuleError(EjfatError):
-    """A rule that does not fit any table."""
+    """A rule that does not fit any table, and the error code that says why."""
 
-    def __init__(self, fault: RuleFault, reason: str) -> None:
+    def __init__(self, code: pb.ErrorCode, reason: str) -> None:
         super().__init__(reason)
-        self.fault = fault
+        self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class RuleMatch:
-    """A key field of a rule: `key` alone, with `mask`, or with `prefix_length`; all None: any value."""
-
-    key: str | None = None
-    mask: str | None = None
-    prefix_length: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule as text."""
-
-    table: str
-    matches: tuple[RuleMatch, ...]
-    action: str = ""
-    parameters: tuple[str, ...] = ()
-    priority: int = 0
-
-
-def insertion(rule: Rule) -> Update:
+def insertion(rule: pb.TableRule) -> Update:
     """Return the update that adds or replaces a rule.
 
     Raises:  RuleError: the rule is invalid.
     """
     spec, matches = _key(rule)
-    action = spec.actions.get(rule.action)
-    if action is None:
+    action, given = rule.action.name, rule.action.parameters
+    params = spec.actions.get(action)
+    if params is None:
         raise RuleError(
-            RuleFault.ACTION, f"{spec.name}: no action {rule.action!r}, expected {' or '.join(spec.actions)}"
+            pb.EC_INVALID_ACTION_NAME,
+            f"{spec.name}: no action {action!r}, expected {' or '.join(spec.actions)}",
         )
-    given, wanted = len(rule.parameters), len(action.params)
-    if given != wanted:
-        fault = RuleFault.TOO_FEW_PARAMETERS if given < wanted else RuleFault.TOO_MANY_PARAMETERS
-        raise RuleError(fault, f"{spec.name}: {action.name} takes {wanted} parameters, not {given}")
-    args = tuple(
-        _number(text, param.width, RuleFault.PARAMETER, f"{spec.name}: {param.name}")
-        for param, text in zip(action.params, rule.parameters, strict=True)
-    )
-    return Update(Op.PUT, Dialect.V23, spec.name, Entry(matches, action.name, args, rule.priority))
+    if len(given) != len(params):
+        raise RuleError(
+            pb.EC_TABLE_RULE_TOO_FEW_ACTION_PARAMETERS
+            if len(given) < len(params)
+            else pb.EC_TABLE_RULE_TOO_MANY_ACTION_PARAMETERS,
+            f"{spec.name}: {action} takes {len(params)} parameters, not {len(given)}",
+        )
+    code = pb.EC_TABLE_RULE_INVALID_ACTION_PARAMETER_FORMAT
+    args = tuple(_number(spec, param, one.value, code) for param, one in zip(params, given, strict=True))
+    return Update(Op.PUT, Dialect.V23, spec.name, Entry(matches, action, args, rule.priority))
 
 
-def deletion(rule: Rule, tables: TableSet) -> Update | None:
+def deletion(rule: pb.TableRule, tables: TableSet) -> Update | None:
     """Return the update that removes a rule, with any action; None if the rule does not exist.
 
     Raises:  RuleError: invalid table or key.
@@ -107,59 +72,58 @@ def deletion(rule: Rule, tables: TableSet) -> Update | None:
     return None if entry is None else Update(Op.DELETE, Dialect.V23, spec.name, entry)
 
 
-def _key(rule: Rule) -> tuple[TableSpec, tuple[KeyMatch, ...]]:
-    spec = _SPECS.get(rule.table)
+def _key(rule: pb.TableRule) -> tuple[TableSpec, tuple[KeyMatch, ...]]:
+    spec = _SPECS.get(rule.table_name)
     if spec is None:
-        raise RuleError(RuleFault.TABLE, f"no table {rule.table!r}, expected one of {', '.join(_SPECS)}")
+        raise RuleError(
+            pb.EC_INVALID_TABLE_NAME, f"no table {rule.table_name!r}, expected one of {', '.join(_SPECS)}"
+        )
     given, wanted = len(rule.matches), len(spec.keys)
     if given != wanted:
-        fault = RuleFault.TOO_FEW_MATCHES if given < wanted else RuleFault.TOO_MANY_MATCHES
-        raise RuleError(fault, f"{spec.name}: {given} matches, expected {wanted} ({spec.describe_keys()})")
-    return spec, _matches(spec, rule.matches)
-
-
-def _matches(spec: TableSpec, matches: Sequence[RuleMatch]) -> tuple[KeyMatch, ...]:
-    return tuple(_match(spec, key, match) for key, match in zip(spec.keys, matches, strict=True))
-
-
-def _match(spec: TableSpec, key: KeyField, match: RuleMatch) -> KeyMatch:
-    name = f"{spec.name}: {key.name}"
-    if match.key is None:
-        if key.kind is MatchKind.EXACT:
-            raise RuleError(RuleFault.MATCH_TYPE, f"{name} needs a key")
-        return KeyMatch(0, 0)
-    value = _number(match.key, key.width, RuleFault.KEY, name)
-    if match.prefix_length is not None:
-        if not 0 <= match.prefix_length <= key.width:
-            raise RuleError(
-                RuleFault.PREFIX_LENGTH, f"{name}/{match.prefix_length}, expected 0 to {key.width}"
-            )
-        found = prefix_match(value, match.prefix_length, key.width)
-    else:
-        mask = (
-            key.full_mask
-            if match.mask is None
-            else _number(match.mask, key.width, RuleFault.MASK, f"{name} mask")
+        raise RuleError(
+            pb.EC_TABLE_RULE_TOO_FEW_MATCHES if given < wanted else pb.EC_TABLE_RULE_TOO_MANY_MATCHES,
+            f"{spec.name}: {given} matches, expected {wanted} ({spec.describe_keys()})",
         )
-        found = KeyMatch(value & mask, mask)
-    if key.kind is MatchKind.EXACT and found.mask != key.full_mask:
-        raise RuleError(RuleFault.MATCH_TYPE, f"{name} is an exact key; its mask must have all bits set")
-    if key.kind is MatchKind.LPM and found.mask != prefix_match(0, found.prefix_length, key.width).mask:
-        raise RuleError(RuleFault.MASK, f"{name} mask {found.mask:#x} is not a prefix")
-    return found
+    return spec, tuple(_match(spec, key, match) for key, match in zip(spec.keys, rule.matches, strict=True))
 
 
-def _number(text: str, width: int, fault: RuleFault, name: str) -> int:
+def _match(spec: TableSpec, key: TableField, match: pb.Match) -> KeyMatch:
+    name, kind = f"{spec.name}: {key.name}", match.WhichOneof("type")
+    if kind == "unused":
+        if key.kind is MatchKind.EXACT:
+            raise RuleError(pb.EC_UNKNOWN_TABLE_RULE_MATCH_TYPE, f"{name} needs a key")
+        return KeyMatch(0, 0)
+    if kind not in ("key_only", "key_mask", "key_prefix"):
+        raise RuleError(
+            pb.EC_UNKNOWN_TABLE_RULE_MATCH_TYPE,
+            f"match type {kind}, expected key_only, key_mask, key_prefix or unused",
+        )
+    given = getattr(match, kind)
+    value, mask = _number(spec, key, given.key, pb.EC_TABLE_RULE_MATCH_INVALID_KEY_FORMAT), key.full_mask
+    if kind == "key_prefix":
+        if not 0 <= given.prefix_length <= key.width:
+            raise RuleError(
+                pb.EC_TABLE_RULE_MATCH_INVALID_PREFIX_LENGTH,
+                f"{name}/{given.prefix_length}, expected 0 to {key.width}",
+            )
+        mask = prefix_match(0, given.prefix_length, key.width).mask
+    elif kind == "key_mask":
+        mask = _number(spec, key, given.mask, pb.EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT)
+    if key.kind is MatchKind.EXACT and mask != key.full_mask:
+        raise RuleError(
+            pb.EC_UNKNOWN_TABLE_RULE_MATCH_TYPE, f"{name} is an exact key; its mask must have all bits set"
+        )
+    if key.kind is MatchKind.LPM and mask != prefix_match(0, mask.bit_count(), key.width).mask:
+        raise RuleError(pb.EC_TABLE_RULE_MATCH_INVALID_MASK_FORMAT, f"{name} mask {mask:#x} is not a prefix")
+    return KeyMatch(value & mask, mask)
+
+
+def _number(spec: TableSpec, field: TableField, text: str, code: pb.ErrorCode) -> int:
     try:
-        value = int(text, 16) if text[:2].lower() == "0x" else int(text, 10)
-    except ValueError:
-        raise RuleError(fault, f"{name} {text!r}, expected a number such as 0x1f") from None
-    if not 0 <= value < 1 << width:
-        raise RuleError(fault, f"{name} {text} does not fit {width} bits")
-    return value
+        return field.number(text)
+    except TableError as error:
+        raise RuleError(code, f"{spec.name}: {error}") from None
 
-
-# -----------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger("ejfat.control.grpc")
 _MATCH_TYPES = {
@@ -259,7 +223,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
 
     def _insert(self, request: pb.TableRuleRequest) -> pb.TableRuleResponse:
         def updates() -> Iterator[Update]:
-            return (insertion(_rule(rule)) for rule in request.rules)
+            return (insertion(rule) for rule in request.rules)
 
         return self._change(request, updates, pb.EC_FAILED_INSERT_TABLE_RULE)
 
@@ -267,7 +231,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
         def updates() -> Iterator[Update]:
             found = {}
             for rule in request.rules:
-                update = deletion(_rule(rule), self._pipeline.tables)
+                update = deletion(rule, self._pipeline.tables)
                 if update is not None:
                     found[update.table, update.matches] = update
             return iter(found.values())
@@ -284,7 +248,7 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
                 self._pipeline.tables.apply(list(updates()))
             except RuleError as error:
                 log.warning("refused a table rule: %s", error)
-                code = getattr(pb, error.fault.value)
+                code = error.code
             except EjfatError as error:
                 log.warning("refused a table rule: %s", error)
                 code = failed
@@ -310,13 +274,11 @@ class SmartnicP4Service(pb_grpc.SmartnicP4Servicer):  # type: ignore[misc]
                 matches=[pb.MatchInfo(type=_MATCH_TYPES[key.kind], width=key.width) for key in spec.keys],
                 actions=[
                     pb.ActionInfo(
-                        name=action.name,
-                        width=sum(param.width for param in action.params),
-                        parameters=[
-                            pb.ActionParameterInfo(name=p.name, width=p.width) for p in action.params
-                        ],
+                        name=name,
+                        width=sum(param.width for param in params),
+                        parameters=[pb.ActionParameterInfo(name=p.name, width=p.width) for p in params],
                     )
-                    for action in spec.actions.values()
+                    for name, params in spec.actions.items()
                 ],
             )
             for spec in V23_SPECS
@@ -370,28 +332,3 @@ def _device_fault(dev_id: int, pipeline_id: int) -> pb.ErrorCode:
     if dev_id not in (-1, 0):
         return pb.EC_INVALID_DEVICE_ID
     return pb.EC_OK if pipeline_id in (-1, 0) else pb.EC_INVALID_PIPELINE_ID
-
-
-def _rule(rule: pb.TableRule) -> Rule:
-    return Rule(
-        rule.table_name,
-        tuple(_rule_match(match) for match in rule.matches),
-        rule.action.name,
-        tuple(parameter.value for parameter in rule.action.parameters),
-        rule.priority,
-    )
-
-
-def _rule_match(match: pb.Match) -> RuleMatch:
-    kind = match.WhichOneof("type")
-    if kind == "key_only":
-        return RuleMatch(match.key_only.key)
-    if kind == "key_mask":
-        return RuleMatch(match.key_mask.key, mask=match.key_mask.mask)
-    if kind == "key_prefix":
-        return RuleMatch(match.key_prefix.key, prefix_length=match.key_prefix.prefix_length)
-    if kind == "unused":
-        return RuleMatch()
-    raise RuleError(
-        RuleFault.MATCH_TYPE, f"match type {kind}, expected key_only, key_mask, key_prefix or unused"
-    )

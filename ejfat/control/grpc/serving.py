@@ -22,12 +22,11 @@ from ejfat.base.errors import (
     ForbiddenError,
     UnknownError,
     UpstreamError,
-    UriError,
 )
 from ejfat.control.grpc.listening import probe
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.netdev.namespace import run_in_namespace
-from opavnic.base.files import MAX_TEXT, FileError, read_bytes
+from opavnic.base.files import MAX_TEXT, read_bytes
 
 log = logging.getLogger("ejfat.control.grpc")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -38,7 +37,6 @@ _STATUS = (
     (BadRequestError, grpc.StatusCode.INVALID_ARGUMENT),
     (ExhaustedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (ControlError, grpc.StatusCode.FAILED_PRECONDITION),
-    (UriError, grpc.StatusCode.INVALID_ARGUMENT),
     (UpstreamError, grpc.StatusCode.UNAVAILABLE),
 )
 _PREFIX = "bearer "
@@ -56,16 +54,10 @@ class Tls:
     def credentials(self) -> grpc.ServerCredentials:
         """Read both files.
 
-        Raises:  BadRequestError: a file cannot be read.
+        Raises:  FileError: a file cannot be read.
         """
-        try:
-            pair = (
-                read_bytes(self.key, MAX_TEXT, "key"),
-                read_bytes(self.certificate, MAX_TEXT, "certificate"),
-            )
-        except FileError as error:
-            raise BadRequestError(str(error)) from None
-        return grpc.ssl_server_credentials([pair])
+        key = read_bytes(self.key, MAX_TEXT, "key")
+        return grpc.ssl_server_credentials([(key, read_bytes(self.certificate, MAX_TEXT, "certificate"))])
 
 
 def status_of(error: EjfatError) -> grpc.StatusCode:
@@ -156,7 +148,7 @@ async def start_server(
 
     Args:    private: let only the owner of a Unix socket connect to it. inside: where else it listens; with `inside`,
         TLS holds there alone if `address` is a Unix socket.
-    Raises:  BadRequestError: not an address, or a TLS file cannot be read. EjfatError: gRPC cannot listen on it.
+    Raises:  BadRequestError: not an address. FileError: a TLS file cannot be read. EjfatError: gRPC cannot listen.
     """
     probe(address)
     credentials = tls.credentials() if tls else None

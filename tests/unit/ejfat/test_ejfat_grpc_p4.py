@@ -19,7 +19,7 @@ from ejfat.control.pb import sn_p4_v2_pb2_grpc as pb_grpc
 from ejfat.pipeline import Pipeline
 from ejfat.tables.match_action import MatchKind
 from ejfat.tables.schema import Dialect
-from ejfat.tables.script import read_script
+from ejfat.tables.script import load_script
 from unit.ejfat.pipelines import entries
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
@@ -85,11 +85,11 @@ def ask(*rules: pb.TableRule, dev_id: int = -1) -> pb.TableRuleRequest:
 
 async def test_rules_of_the_vectors_sent_as_a_batch_forward_the_vectors(client: Client) -> None:
     data = json.loads(gzip.decompress((VECTORS / "v23-1.json.gz").read_bytes()))
-    script = read_script("\n".join(data["tables"]))
+    tables = load_script("\n".join(data["tables"]))
     rules = []
-    for command in script.entries:
+    for spec, entry in ((table.spec, entry) for _, table in tables for entry in table):
         matches: list[dict[str, Any]] = []
-        for key, match in zip(command.spec.keys, command.entry.matches, strict=True):
+        for key, match in zip(spec.keys, entry.matches, strict=True):
             if key.kind is MatchKind.LPM:
                 matches.append(
                     {"key_prefix": {"key": hex(match.value), "prefix_length": match.prefix_length}}
@@ -98,7 +98,7 @@ async def test_rules_of_the_vectors_sent_as_a_batch_forward_the_vectors(client: 
                 matches.append({"key_mask": {"key": hex(match.value), "mask": hex(match.mask)}})
             else:
                 matches.append(only(hex(match.value)))
-        rules.append(rule(command.spec.name, matches, command.entry.action, *map(hex, command.entry.args)))
+        rules.append(rule(spec.name, matches, entry.action, *map(hex, entry.args)))
     assert await client.batch(pb.BOP_INSERT, ask(*rules)) == [pb.EC_OK]
     for vector in data["vectors"]:
         frame = client.pipeline.process(bytes.fromhex(vector["in"])).frame

@@ -123,7 +123,7 @@ def test_arp_for_the_load_balancer_is_answered(pipeline: Pipeline) -> None:
 
     line = "table_add mac_dst_filter_table set_mac_sa 0&&&0 0xffffffffffff => 0x020000000001"
     (broadcast,) = load_script(line).v23["mac_dst_filter_table"]
-    pipeline.tables.apply([Update(Op.INSERT, Dialect.V23, "mac_dst_filter_table", broadcast)])
+    pipeline.tables.apply([Update(Op.PUT, Dialect.V23, "mac_dst_filter_table", broadcast)])
     request = Ether(src="02:00:00:00:00:02", dst="ff:ff:ff:ff:ff:ff") / ARP(
         op=1, hwsrc="02:00:00:00:00:02", psrc="10.0.0.2", pdst="10.0.0.1"
     )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ejfat.base.errors import DuplicateEntryError, NoSuchEntryError, TableError, TableFullError
+from ejfat.base.errors import TableError
 from ejfat.tables.match_action import Entry, KeyMatch, Table, exact, prefix_match
 from ejfat.tables.schema import (
     V1_CALENDAR,
@@ -64,7 +64,7 @@ def test_lpm_lookup_follows_later_changes() -> None:
 def test_insert_host_bits_below_the_prefix_are_masked() -> None:
     table = Table(V1_EPOCH)
     table.insert(Entry((KeyMatch(0x1F, (1 << 64) - 16),), "do_assign_epoch", (1,)))
-    with pytest.raises(DuplicateEntryError, match="0x0000000000000010/60"):
+    with pytest.raises(TableError, match="already is an entry for 0x0000000000000010/60"):
         table.insert(epoch(0x13, 60, 2))
 
 
@@ -80,7 +80,7 @@ def test_insert_into_full_table_is_refused_and_changes_nothing() -> None:
     table = Table(V1_DST_FILTER)
     for number in range(32):
         table.insert(Entry(exact(V1_DST_FILTER, number, 0x800, 1), "NoAction"))
-    with pytest.raises(TableFullError, match="dst_filter_table: full with 32 entries"):
+    with pytest.raises(TableError, match="dst_filter_table: full with 32 entries"):
         table.insert(Entry(exact(V1_DST_FILTER, 99, 0x800, 1), "NoAction"))
     assert len(table) == 32
     table.put(Entry(exact(V1_DST_FILTER, 3, 0x800, 1), "drop"))
@@ -106,7 +106,7 @@ def test_insert_entry_of_another_shape_is_refused(entry: Entry, message: str) ->
 
 
 def test_delete_of_missing_entry_names_it() -> None:
-    with pytest.raises(NoSuchEntryError, match="no entry for 0x00000007 0x001"):
+    with pytest.raises(TableError, match="no entry for 0x00000007 0x001"):
         Table(V1_CALENDAR).delete(exact(V1_CALENDAR, 7, 1))
 
 
@@ -126,13 +126,13 @@ def test_apply_refused_in_the_middle_changes_nothing() -> None:
     def update(op: Op, entry: Entry) -> Update:
         return Update(op, Dialect.V1, V1_CALENDAR.name, entry)
 
-    with pytest.raises(DuplicateEntryError):
+    with pytest.raises(TableError, match="no entry"):
         tables.apply(
             [
                 update(Op.PUT, slot(0, 0, 9)),
-                update(Op.INSERT, slot(1, 0, 9)),
+                update(Op.PUT, slot(1, 0, 9)),
                 update(Op.DELETE, slot(0, 1, 0)),
-                update(Op.INSERT, slot(0, 0, 9)),
+                update(Op.DELETE, slot(2, 0, 9)),
             ]
         )
     assert sorted((entry.matches[0].value, entry.matches[1].value, entry.args[0]) for entry in calendar) == [

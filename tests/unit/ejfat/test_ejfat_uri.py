@@ -5,7 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from ejfat.base.errors import UriError
+from ejfat.base.errors import BadRequestError
 from ejfat.events.uri import EjfatUri, Endpoint
 
 FULL = "ejfats://to%20ken@cp.example:18347/lb/36?sync=10.0.0.1:19531&data=10.0.0.2:19522&data=[fd00::2]:19522&sessionid=4"
@@ -70,7 +70,7 @@ def test_uri_data_with_the_ports_of_the_public_control_plane_means_the_first(dat
     ],
 )
 def test_uri_that_is_none_says_what_was_expected(text: str, expected: str) -> None:
-    with pytest.raises(UriError, match=expected):
+    with pytest.raises(BadRequestError, match=expected):
         EjfatUri.parse(text)
 
 
