@@ -6,6 +6,7 @@ counted in exactly one `LbDrop`.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -89,11 +90,9 @@ GONE = (LbDrop.MEMBER_SOFT_EVICTED, LbDrop.MEMBER_DEREGISTERED)
 """Drops that are counted by member, too."""
 
 
-class Refusal(StrEnum):
-    """Why something about a packet was not believed. The packet is forwarded, and counted like any other."""
-
-    TICK_AHEAD = "tick:too_far_ahead"
-    """Its tick is further than ticks can have come since the last look or message; no prediction follows it."""
+TICK_AHEAD = "tick:too_far_ahead"
+"""Why the tick of a packet was not believed: it is further than ticks can have come since the last look or message. The
+packet is forwarded, and counted like any other; no prediction follows its tick."""
 
 
 class Reply(StrEnum):
@@ -121,8 +120,8 @@ class LbCounters:
     furthest: int | None = None
     """The furthest tick that is believed, as the control plane says; None: any."""
     ahead: int = 0
-    """Packets with a tick beyond it (`Refusal.TICK_AHEAD`)."""
-    drops: dict[LbDrop, int] = field(default_factory=dict)
+    """Packets with a tick beyond it (`TICK_AHEAD`)."""
+    drops: Counter[LbDrop] = field(default_factory=Counter)
 
     @property
     def with_tick(self) -> int:
@@ -144,12 +143,8 @@ class MemberCounters:
 
     tx_packets: int = 0
     tx_bytes: int = 0
-    drops: dict[LbDrop, int] = field(default_factory=dict)
+    drops: Counter[LbDrop] = field(default_factory=Counter)
     """Dropped because it is said to have been evicted or deregistered."""
-
-    def drop(self, reason: LbDrop, count: int = 1) -> None:
-        """Count packets dropped for the member."""
-        self.drops[reason] = self.drops.get(reason, 0) + count
 
 
 @dataclass(slots=True)
@@ -164,10 +159,11 @@ class PipelineCounters:
     to_host: int = 0
     syncs: int = 0
     """Sync messages that the control plane accepted."""
-    replies: dict[Reply, int] = field(default_factory=dict)
-    drops: dict[LbDrop, int] = field(default_factory=dict)
-    lbs: dict[int, LbCounters] = field(default_factory=dict)
-    members: dict[int, MemberCounters] = field(default_factory=dict)
+    replies: Counter[Reply] = field(default_factory=Counter)
+    drops: Counter[LbDrop] = field(default_factory=Counter)
+    lbs: defaultdict[int, LbCounters] = field(default_factory=lambda: defaultdict(LbCounters))
+    """By instance."""
+    members: defaultdict[int, MemberCounters] = field(default_factory=lambda: defaultdict(MemberCounters))
 
     @property
     def dropped(self) -> int:
@@ -186,45 +182,21 @@ class PipelineCounters:
         return sum(count for drop, count in self.drops.items() if drop.stage == "sync")
 
     @property
-    def refusals(self) -> dict[Refusal, int]:
+    def refusals(self) -> dict[str, int]:
         """What was not believed, by reason; empty if everything was."""
         ahead = sum(lb.ahead for lb in self.lbs.values())
-        return {Refusal.TICK_AHEAD: ahead} if ahead else {}
+        return {TICK_AHEAD: ahead} if ahead else {}
 
     def drop(self, reason: LbDrop, lb: LbCounters | None = None) -> None:
         """Count a dropped frame, also in the counters `lb` of the instance that it had reached."""
-        self.drops[reason] = self.drops.get(reason, 0) + 1
+        self.drops[reason] += 1
         if lb is not None:
-            lb.drops[reason] = lb.drops.get(reason, 0) + 1
-
-    def reply(self, kind: Reply) -> None:
-        """Count a frame that was answered."""
-        self.replies[kind] = self.replies.get(kind, 0) + 1
-
-    def lb(self, lb_id: int) -> LbCounters:
-        """Return the counters of an instance."""
-        counters = self.lbs.get(lb_id)
-        if counters is None:
-            counters = self.lbs[lb_id] = LbCounters()
-        return counters
-
-    def member(self, member_id: int) -> MemberCounters:
-        """Return the counters of a member."""
-        member = self.members.get(member_id)
-        if member is None:
-            member = self.members[member_id] = MemberCounters()
-        return member
+            lb.drops[reason] += 1
 
     def sent(self, member_id: int, length: int) -> None:
         """Count a frame forwarded to a member; `length` is its outgoing size in bytes."""
         self.tx_packets += 1
         self.tx_bytes += length
-        member = self.member(member_id)
+        member = self.members[member_id]
         member.tx_packets += 1
         member.tx_bytes += length
-
-    def clear(self) -> None:
-        """Set everything to zero."""
-        self.rx_packets = self.rx_bytes = self.tx_packets = self.tx_bytes = self.to_host = self.syncs = 0
-        for counters in (self.replies, self.drops, self.lbs, self.members):
-            counters.clear()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ejfat.base.drops import PipelineCounters
     from ejfat.live.app_config import AppConfig
     from ejfat.live.ports import EthernetPort
+    from ejfat.pipeline import Pipeline
 
 TAP_MAC = "02:4c:42:00:00:01"
 
@@ -189,16 +190,20 @@ async def _serve_tables(
     from ejfat.live.tables_file import serve_tables
     from ejfat.pipeline.native import make_pipeline
 
-    pipeline, reason = make_pipeline(wanted, workers=workers)
+    pipeline = make_pipeline(wanted, workers=workers)
     end = _LbEnd()
     port = make_port()
     try:
-        say(f"pipeline: {pipeline.backend}{f' ({reason})' if reason else ''}")
+        _say_pipeline(pipeline)
         lost = await serve_tables(path, pipeline, port, end.event, end.lose, lambda: say("ready"))
     finally:
         port.close()
     _say_totals(pipeline.counters, lost, port.missed)
     end.check()
+
+
+def _say_pipeline(pipeline: Pipeline) -> None:
+    say(f"pipeline: {pipeline.backend}{f' ({pipeline.reason})' if pipeline.reason else ''}")
 
 
 def _say_totals(counters: PipelineCounters, lost: int, missed: int) -> None:
@@ -242,8 +247,7 @@ async def _serve(
             say(f"operator's token: {app.admin_token}")
         if reserve:
             print(app.reserve(reserve, senders), flush=True)
-        why = f" ({app.pipeline_reason})" if app.pipeline_reason else ""
-        say(f"pipeline: {app.pipeline.backend}{why}")
+        _say_pipeline(app.pipeline)
         say("ready")
         await end.event.wait()
     finally:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ejfat.base.addresses import IpAddress
-from ejfat.base.drops import LbDrop, Refusal
+from ejfat.base.drops import TICK_AHEAD, LbDrop
 from ejfat.control.assignment import Strategy
 from ejfat.control.balancer import ReservedInstance
 from ejfat.control.history import History
@@ -80,7 +80,7 @@ def issues_of(balancer: ReservedInstance, now: float) -> Iterator[Issue]:
         yield Issue("sync_refused", Severity.WARNING, message, at, details)
     at = watch.ticks_refused_at
     if at is not None and now - at <= _RECENT_S:
-        ahead = {str(Refusal.TICK_AHEAD): float(watch.refused_ticks)} | _quiet(now, at)
+        ahead = {TICK_AHEAD: float(watch.refused_ticks)} | _quiet(now, at)
         message = f"ticks in data were not believed: too_far_ahead {watch.refused_ticks}"
         yield Issue("tick_refused", Severity.WARNING, message, at, ahead)
     at = watch.missed_at

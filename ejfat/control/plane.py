@@ -223,7 +223,7 @@ class ControlPlane:
         reservation = Reservation(self._next_reservation, balancer)
         self._next_reservation += 1
         self.reservations[reservation.reservation_id] = reservation
-        before = self._counters().lb(reservation.instance)
+        before = self._counters().lbs[reservation.instance]
         balancer.watch.count_from(before.with_tick, before.ahead)
         self.history.begin(reservation.reservation_id, before)
         self.program(updates)
@@ -235,7 +235,7 @@ class ControlPlane:
         Raises:  BadRequestError: the worker's values are invalid. ExhaustedError: the member table is full.
         """
         session, updates = reservation.balancer.register(worker, now)
-        number, member = reservation.reservation_id, self._counters().member(session.member_id)
+        number, member = reservation.reservation_id, self._counters().members[session.member_id]
         self.history.begin_session(number, session.session_id, member)
         self.program(updates)
         return session

@@ -49,7 +49,7 @@ def _reservation(
         "takebacks": balancer.takebacks,
         "waits": balancer.refusals,
         **plane.history.latest(number),
-        "drops": {str(reason): n for reason, n in counters.lb(reservation.instance).drops.items()},
+        "drops": {str(reason): n for reason, n in counters.lbs[reservation.instance].drops.items()},
         "epochs": [_epoch(epoch, state, names) for epoch, state in epochs],
         "workers": [_worker(plane, number, session, balancer.slots()) for session in sessions],
         "issues": [{"severity": str(issue.severity), "text": issue.message} for issue in issues],

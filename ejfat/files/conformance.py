@@ -49,7 +49,7 @@ def run_vectors(data: Mapping[str, Any], name: str = "<vectors>", wanted: Wanted
 
     Raises:  BadRequestError: the tables are invalid, a vector lacks a field, or the pipeline is not available.
     """
-    pipeline = make_pipeline(wanted, load_script("\n".join(data["tables"]), f"{name}:tables")).pipeline
+    pipeline = make_pipeline(wanted, load_script("\n".join(data["tables"]), f"{name}:tables"))
     result = Result("ejfat", name)
     for position, vector in enumerate(data["vectors"]):
         try:

@@ -69,7 +69,7 @@ class LbApp:
         """
         config.check()
         self.config = config
-        self.pipeline, self.pipeline_reason = make_pipeline(config.pipeline, workers=config.workers)
+        self.pipeline = make_pipeline(config.pipeline, workers=config.workers)
         self.still: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
         """Context in which no frames pass; set by a carrier that runs outside the event loop."""
         self.missed: Callable[[], int] = lambda: 0
@@ -261,7 +261,7 @@ class LbApp:
             "tables": "foreign" if self.plane.is_lent else "own",
             "syncs": counters.syncs,
             "bad_syncs": counters.bad_syncs,
-            "refused_ticks": {str(reason): count for reason, count in counters.refusals.items()},
+            "refused_ticks": counters.refusals,
             "missed": self.missed(),
             "unreachable": dict(sorted(self.node.watch.unreachable.items())),
             "conflicts": {str(ip): one.mac for ip, one in self.node.watch.conflicts.items()},
@@ -287,7 +287,7 @@ class LbApp:
         """Record the ticks that the data plane has seen, and tell it how far they may come until the next look."""
         counters = self.pipeline.counters
         for instance in range(len(self.config.plane.instances)):
-            lb, furthest = counters.lb(instance), None
+            lb, furthest = counters.lbs[instance], None
             reservation = self.plane.by_instance(instance)
             if reservation is not None:
                 balancer = reservation.balancer
@@ -326,7 +326,7 @@ class LbApp:
             return
         counters = self.pipeline.counters
         for reservation in self.plane.reservations.values():
-            lb = counters.lb(reservation.instance)
+            lb = counters.lbs[reservation.instance]
             reservation.balancer.excuse(
                 pause if late else 0.0, now, lb.with_tick, lb.ahead, forget=self._was_long or was_long
             )

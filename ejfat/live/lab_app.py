@@ -52,7 +52,7 @@ class LabLoadBalancer(RunningPart):
             "uri": self.uri,
             "control": self.control,
             "pipeline": self.app.pipeline.backend,
-            "pipeline_reason": self.app.pipeline_reason,
+            "pipeline_reason": self.app.pipeline.reason,
             "pipeline_in": "event loop" if self.carrier is None else "native datapath",
             **self.app.status(),
         }

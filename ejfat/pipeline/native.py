@@ -7,7 +7,7 @@ that it does not handle (ARP, ICMP echo, neighbor discovery, link-local groups) 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from ejfat.base.drops import GONE, LbDrop, PipelineCounters
 from ejfat.base.errors import BadRequestError
@@ -32,7 +32,9 @@ class Pipeline:
     backend: str = "python"
     """Name of the implementation, as shown by `opavnic status`."""
 
-    def __init__(self, tables: TableSet | None = None) -> None:
+    def __init__(self, tables: TableSet | None = None, reason: str = "") -> None:
+        """Args:  reason: why it is not the native one, as shown by `opavnic status`."""
+        self.reason = reason
         self.tables = TableSet() if tables is None else tables
         self._counters = PipelineCounters()
         self._v1 = PipelineV1(self.tables.v1, self._counters)
@@ -58,7 +60,7 @@ class Pipeline:
 
     def believe(self, lb_id: int, furthest: int | None) -> None:
         """Set the furthest tick of an instance that is believed; None: any."""
-        self._counters.lb(lb_id).furthest = furthest
+        self._counters.lbs[lb_id].furthest = furthest
 
     def count_sync(self, length: int, refusal: LbDrop | None) -> None:
         """Count a frame with a sync message, and the reason if it was refused."""
@@ -85,34 +87,20 @@ Backend = Literal["python", "native"]
 Wanted = Literal["auto", "python", "native"]
 
 
-class PipelineChoice(NamedTuple):
-    """A pipeline, and the reason if it is not the native one."""
-
-    pipeline: Pipeline
-    reason: str = ""
-
-
-def make_pipeline(
-    wanted: Wanted = "auto", tables: TableSet | None = None, *, workers: int = 1
-) -> PipelineChoice:
+def make_pipeline(wanted: Wanted = "auto", tables: TableSet | None = None, *, workers: int = 1) -> Pipeline:
     """Return the requested pipeline; `auto` selects the native one if it is built.
 
     Args:    workers: threads that the native one may have on an interface.
     Raises:  BadRequestError: `native` was requested but is not built.
     """
     if wanted == "python":
-        return PipelineChoice(Pipeline(tables), "asked for")
-    if not has_native():
-        reason = NOT_BUILT.replace("datapath", "pipeline")
+        return Pipeline(tables, "asked for")
+    try:
+        return NativePipeline(tables, workers=workers)
+    except BadRequestError as error:
         if wanted == "native":
-            raise BadRequestError(reason)
-        return PipelineChoice(Pipeline(tables), reason)
-    return PipelineChoice(NativePipeline(tables, workers=workers))
-
-
-def has_native() -> bool:
-    """Return whether the native module is built and recent enough to have the pipeline."""
-    return hasattr(load_native(), "EjfatPipeline")
+            raise
+        return Pipeline(tables, str(error))
 
 
 class NativePipeline(Pipeline):
@@ -125,7 +113,7 @@ class NativePipeline(Pipeline):
     backend = "native"
 
     def __init__(self, tables: TableSet | None = None, *, workers: int = 1) -> None:
-        """Raises:  BadRequestError: the native module is not built."""
+        """Raises:  BadRequestError: the native module is not built, or too old to have the pipeline."""
         native = load_native()
         if native is None or not hasattr(native, "EjfatPipeline"):
             raise BadRequestError(NOT_BUILT.replace("datapath", "pipeline"))
@@ -183,9 +171,9 @@ class NativePipeline(Pipeline):
             return
         for name in ("rx_packets", "rx_bytes", "tx_packets", "tx_bytes"):
             setattr(total, name, getattr(total, name) + taken[name])
-        _add_drops(total.drops, taken["drops"])
+        total.drops.update(_drops(taken["drops"]))
         for lb_id, row in taken["lbs"].items():
-            lb = total.lb(lb_id)
+            lb = total.lbs[lb_id]
             lb.rx_packets += row["rx_packets"]
             lb.rx_bytes += row["rx_bytes"]
             v1, v2, v3 = row["by_version"]
@@ -194,20 +182,18 @@ class NativePipeline(Pipeline):
                 lb.last_tick = row["last_tick"]
                 lb.max_tick = max(lb.max_tick, row["max_tick"])
                 lb.ahead += row["ahead"]
-            _add_drops(lb.drops, row["drops"])
+            lb.drops.update(_drops(row["drops"]))
         for member_id, (packets, size, *gone) in taken["members"].items():
-            member = total.member(member_id)
+            member = total.members[member_id]
             member.tx_packets += packets
             member.tx_bytes += size
             for reason, count in zip(GONE, gone, strict=True):
                 if count:
-                    member.drop(reason, count)
+                    member.drops[reason] += count
 
 
-def _add_drops(total: dict[LbDrop, int], taken: dict[str, int]) -> None:
-    for name, count in taken.items():
-        reason = LbDrop(name)
-        total[reason] = total.get(reason, 0) + count
+def _drops(taken: dict[str, int]) -> dict[LbDrop, int]:
+    return {LbDrop(name): count for name, count in taken.items()}
 
 
 def _change_of(table: Table) -> tuple[bool, list[_native.EjfatRow]]:

@@ -140,6 +140,27 @@ def _parse_ip(frame: bytes, ether_type: int) -> Ip | LbDrop | None:
     return None
 
 
+def lb_fault(packet: Packet, ip: Ip, versions: tuple[int, ...], size: int, first: int) -> LbDrop | None:
+    """Return why a UDP packet has no load balancer header; None: it has one.
+
+    Args:    versions: those that count. size: of the header, in bytes. first: bytes that are there, or it is too short,
+        before its beginning is looked at.
+    """
+    frame, udp, at = packet.frame, ip.l4, ip.l4 + UDP_SIZE
+    if len(frame) < at + first:
+        return LbDrop.PARSER_SHORT_UDPLB
+    if frame[at : at + 2] != b"LB":
+        return LbDrop.PARSER_BAD_MAGIC
+    if frame[at + 2] not in versions:
+        return LbDrop.PARSER_BAD_VERSION
+    if len(frame) < at + size:
+        return LbDrop.PARSER_SHORT_UDPLB
+    shortest = UDP_SIZE + size
+    if ip.claimed < shortest or int.from_bytes(frame[udp + 4 : udp + 6], "big") < shortest:
+        return LbDrop.PARSER_BAD_LENGTH
+    return None
+
+
 class Verdict(NamedTuple):
     """The outgoing frame, or the reason for dropping it."""
 

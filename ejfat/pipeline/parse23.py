@@ -6,10 +6,9 @@ Source: the public P4 program.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
 
 from ejfat.base.drops import LbDrop
-from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, UDP, UDP_SIZE, Ip, Packet
+from ejfat.pipeline.packet import ETH_ARP, ICMP, ICMPV6, UDP, Ip, Packet, lb_fault
 
 ETH_SLOW = 0x8809
 ETH_LLDP = 0x88CC
@@ -33,17 +32,7 @@ class FrameKind(IntEnum):
     LB = 8
 
 
-class Parsed(NamedTuple):
-    """A successfully parsed frame."""
-
-    kind: FrameKind
-    ip: int
-    """IP version 4 or 6; 0 for ARP and OTHER."""
-    l4: int
-    """Offset of the header after IP."""
-
-
-def parse(packet: Packet) -> Parsed | LbDrop:
+def parse(packet: Packet) -> FrameKind | LbDrop:
     """Return what a packet is to this pipeline, or why it is nothing."""
     frame, ip, ether_type = packet.frame, packet.ip, packet.inner_type
     if isinstance(ip, LbDrop):
@@ -53,13 +42,13 @@ def parse(packet: Packet) -> Parsed | LbDrop:
     if ether_type == ETH_ARP:
         if len(frame) < 42:
             return LbDrop.PARSER_SHORT_ARP
-        return Parsed(FrameKind.ARP, 0, 14) if frame[14:22] == _ARP_REQUEST else LbDrop.PARSER_ARP
+        return FrameKind.ARP if frame[14:22] == _ARP_REQUEST else LbDrop.PARSER_ARP
     if ether_type in (ETH_SLOW, ETH_LLDP):
-        return Parsed(FrameKind.OTHER, 0, 14)
+        return FrameKind.OTHER
     return LbDrop.PARSER_ETHER_TYPE
 
 
-def _behind_ipv4(packet: Packet, ip: Ip) -> Parsed | LbDrop:
+def _behind_ipv4(packet: Packet, ip: Ip) -> FrameKind | LbDrop:
     if ip.protocol not in (ICMP, UDP):
         return LbDrop.PARSER_PROTOCOL
     if ip.is_later_fragment:
@@ -71,11 +60,11 @@ def _behind_ipv4(packet: Packet, ip: Ip) -> Parsed | LbDrop:
     if length < l4 + 4:
         return LbDrop.PARSER_SHORT_ICMP
     if frame[l4 : l4 + 2] != b"\x08\x00":
-        return Parsed(FrameKind.ICMPV4_OTHER, 4, l4)
-    return Parsed(FrameKind.ICMPV4_ECHO, 4, l4) if length >= l4 + 8 else LbDrop.PARSER_SHORT_ICMP
+        return FrameKind.ICMPV4_OTHER
+    return FrameKind.ICMPV4_ECHO if length >= l4 + 8 else LbDrop.PARSER_SHORT_ICMP
 
 
-def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | LbDrop:
+def _behind_ipv6(packet: Packet, ip: Ip) -> FrameKind | LbDrop:
     if ip.protocol == UDP:
         return _udp(packet, ip)
     if ip.protocol != ICMPV6:
@@ -84,20 +73,13 @@ def _behind_ipv6(packet: Packet, ip: Ip) -> Parsed | LbDrop:
     if len(frame) < 58:
         return LbDrop.PARSER_SHORT_ICMP
     if frame[54] == 1:
-        return Parsed(FrameKind.ICMPV6_OTHER, 6, 54)
+        return FrameKind.ICMPV6_OTHER
     if frame[54:56] == b"\x80\x00":
-        return Parsed(FrameKind.ICMPV6_ECHO, 6, 54) if len(frame) >= 62 else LbDrop.PARSER_SHORT_ICMP
+        return FrameKind.ICMPV6_ECHO if len(frame) >= 62 else LbDrop.PARSER_SHORT_ICMP
     if frame[54:56] == b"\x87\x00":
-        return _solicitation(frame)
+        is_whole = len(frame) >= solicitation_end(frame)
+        return FrameKind.NEIGHBOR_SOLICITATION if is_whole else LbDrop.PARSER_SHORT_ICMP
     return LbDrop.PARSER_PROTOCOL
-
-
-def _solicitation(frame: bytes) -> Parsed | LbDrop:
-    return (
-        Parsed(FrameKind.NEIGHBOR_SOLICITATION, 6, 54)
-        if len(frame) >= solicitation_end(frame)
-        else LbDrop.PARSER_SHORT_ICMP
-    )
 
 
 def solicitation_end(frame: bytes) -> int:
@@ -110,23 +92,9 @@ def solicitation_end(frame: bytes) -> int:
     return end + 2
 
 
-def _udp(packet: Packet, ip: Ip) -> Parsed | LbDrop:
-    frame, l4 = packet.frame, ip.l4
+def _udp(packet: Packet, ip: Ip) -> FrameKind | LbDrop:
     if packet.port < 0:
         return LbDrop.PARSER_SHORT_UDP
-    length = len(frame)
     if packet.port >> 14 != 1:
-        return Parsed(FrameKind.UDP, ip.version, l4)
-    lb = l4 + UDP_SIZE
-    if length < lb + 4:
-        return LbDrop.PARSER_SHORT_UDPLB
-    if frame[lb : lb + 2] != b"LB":
-        return LbDrop.PARSER_BAD_MAGIC
-    if frame[lb + 2] not in (2, 3):
-        return LbDrop.PARSER_BAD_VERSION
-    if length < lb + _LB_SIZE:
-        return LbDrop.PARSER_SHORT_UDPLB
-    shortest = UDP_SIZE + _LB_SIZE
-    if ip.claimed < shortest or int.from_bytes(frame[l4 + 4 : l4 + 6], "big") < shortest:
-        return LbDrop.PARSER_BAD_LENGTH
-    return Parsed(FrameKind.LB, ip.version, l4)
+        return FrameKind.UDP
+    return lb_fault(packet, ip, (2, 3), _LB_SIZE, 4) or FrameKind.LB

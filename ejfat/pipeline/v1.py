@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ejfat.base.drops import LbCounters, LbDrop, PipelineCounters
-from ejfat.pipeline.packet import ETH_IPV4, ETH_IPV6, ETH_VLAN, UDP, UDP_SIZE, Ip, Packet, Verdict
+from ejfat.pipeline.packet import ETH_IPV4, ETH_VLAN, UDP, Packet, Verdict, lb_fault
+from ejfat.pipeline.rewrite import rewrite
 from ejfat.tables.match_action import Table
-from ejfat.tables.schema import DROP
+from ejfat.tables.schema import DROP, FAMILIES
 from ejfat.wire.headers import LB_PORT
-from hfi_sim.wire.internet_checksum import update, update_udp
 
-_LB_MAGIC = b"LB"
 _LB_SIZE = 12
-_UDP_AND_LB = 8 + _LB_SIZE
 _SLOT_MASK = 0x1FF
 
 _Parsed = tuple[int, int] | LbDrop
@@ -61,7 +59,7 @@ class PipelineV1:
     def _balance(self, packet: Packet, udp: int) -> Verdict:
         frame, ether_type = packet.raw, packet.ether_type
         tick = int.from_bytes(frame[udp + 12 : udp + 20], "big")
-        lb = self._counters.lb(0)
+        lb = self._counters.lbs[0]
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
         if self.sources is not None and not self._is_admitted(packet):
@@ -84,14 +82,12 @@ class PipelineV1:
             return self._drop(LbDrop.MEMBER_MISS, lb)
         if member.action == DROP:
             return self._drop(LbDrop.MEMBER_DROP, lb)
-        if member.action == "do_ipv4_member_rewrite":
-            if ether_type != ETH_IPV4:
-                return self._drop(LbDrop.MEMBER_FAMILY, lb)
-            out = _rewrite_ipv4(frame, udp, member.args)
-        else:
-            if ether_type != ETH_IPV6:
-                return self._drop(LbDrop.MEMBER_FAMILY, lb)
-            out = _rewrite_ipv6(frame, udp, member.args)
+        if FAMILIES[member.action] != ether_type:
+            return self._drop(LbDrop.MEMBER_FAMILY, lb)
+        mac, ip, port = member.args
+        macs = mac.to_bytes(6, "big") + frame[0:6]
+        addresses = packet.source + ip.to_bytes(len(packet.source), "big")
+        out = rewrite(frame, udp, macs, addresses, port, removed=_LB_SIZE, hops=0)
         self._counters.sent(member_id, len(out))
         return Verdict(out)
 
@@ -116,73 +112,7 @@ def _parse(packet: Packet) -> _Parsed:
         return -1, ip_dst
     if ip.is_later_fragment:
         return LbDrop.PARSER_FRAGMENT
-    return _parse_udp(packet, ip) or (ip.l4, ip_dst)
-
-
-def _parse_udp(packet: Packet, ip: Ip) -> LbDrop | None:
-    frame, udp = packet.raw, ip.l4
     if packet.port < 0:
         return LbDrop.PARSER_SHORT_UDP
-    if packet.port != LB_PORT:
-        return None
-    if len(frame) < udp + _UDP_AND_LB:
-        return LbDrop.PARSER_SHORT_UDPLB
-    if frame[udp + UDP_SIZE : udp + 10] != _LB_MAGIC:
-        return LbDrop.PARSER_BAD_MAGIC
-    if frame[udp + 10] != 1:
-        return LbDrop.PARSER_BAD_VERSION
-    if ip.claimed < _UDP_AND_LB or int.from_bytes(frame[udp + 4 : udp + 6], "big") < _UDP_AND_LB:
-        return LbDrop.PARSER_BAD_LENGTH
-    return None
-
-
-def _shorter(length: bytes) -> bytes:
-    return (int.from_bytes(length, "big") - _LB_SIZE).to_bytes(2, "big")
-
-
-def _rewrite_ipv4(frame: bytes, udp: int, args: tuple[int, ...]) -> bytes:
-    ip_dst = args[1].to_bytes(4, "big")
-    total = frame[16:18]
-    new_total = _shorter(total)
-    ip_sum = update(int.from_bytes(frame[24:26], "big"), frame[30:34] + total, ip_dst + new_total)
-    return b"".join(
-        (
-            args[0].to_bytes(6, "big"),
-            frame[0:6],
-            frame[12:16],
-            new_total,
-            frame[18:24],
-            ip_sum.to_bytes(2, "big"),
-            frame[26:30],
-            ip_dst,
-            frame[34:udp],
-            _rewrite_udp(frame, udp, frame[30:34], ip_dst, args[2].to_bytes(2, "big")),
-            frame[udp + _UDP_AND_LB :],
-        )
-    )
-
-
-def _rewrite_ipv6(frame: bytes, udp: int, args: tuple[int, ...]) -> bytes:
-    ip_dst = args[1].to_bytes(16, "big")
-    return b"".join(
-        (
-            args[0].to_bytes(6, "big"),
-            frame[0:6],
-            frame[12:18],
-            _shorter(frame[18:20]),
-            frame[20:38],
-            ip_dst,
-            _rewrite_udp(frame, udp, frame[38:54], ip_dst, args[2].to_bytes(2, "big")),
-            frame[udp + _UDP_AND_LB :],
-        )
-    )
-
-
-def _rewrite_udp(frame: bytes, udp: int, old_dst: bytes, new_dst: bytes, port: bytes) -> bytes:
-    length = frame[udp + 4 : udp + 6]
-    new_length = _shorter(length)
-    # the length counts twice: in the pseudo header and in the UDP header
-    old = b"".join((old_dst, length, frame[udp + 2 : udp + 6], frame[udp + 8 : udp + _UDP_AND_LB]))
-    new = b"".join((new_dst, new_length, port, new_length))
-    udp_sum = update_udp(int.from_bytes(frame[udp + 6 : udp + 8], "big"), old, new)
-    return b"".join((frame[udp : udp + 2], port, new_length, udp_sum.to_bytes(2, "big")))
+    fault = lb_fault(packet, ip, (1,), _LB_SIZE, _LB_SIZE) if packet.port == LB_PORT else None
+    return fault or (ip.l4, ip_dst)

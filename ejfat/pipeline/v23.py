@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ejfat.base.drops import GONE, LbCounters, LbDrop, PipelineCounters, Reply
-from ejfat.pipeline.packet import ETH_VLAN, Packet, Verdict
-from ejfat.pipeline.parse23 import FrameKind, Parsed, parse, solicitation_end
+from ejfat.pipeline.packet import ETH_VLAN, UDP_SIZE, Ip, Packet, Verdict
+from ejfat.pipeline.parse23 import FrameKind, parse, solicitation_end
+from ejfat.pipeline.rewrite import rewrite
 from ejfat.tables.match_action import Entry, Table
-from hfi_sim.wire.internet_checksum import checksum, update, update_udp
+from ejfat.tables.schema import FAMILIES
+from hfi_sim.wire.internet_checksum import checksum, update
 
 # --- the load balancer's own replies: ARP, ICMP echo and neighbor discovery, made from the request ---------
 # Source: the public P4 program.
@@ -125,16 +127,17 @@ class PipelineV23:
         counters, frame = self._counters, packet.frame
         counters.rx_packets += 1
         counters.rx_bytes += len(packet.raw)
-        parsed = parse(packet)
-        if isinstance(parsed, LbDrop):
-            return self._drop(parsed)
+        kind = parse(packet)
+        if isinstance(kind, LbDrop):
+            return self._drop(kind)
         if frame[0:5] == _LINK_LOCAL_GROUPS and frame[5] < 16 and packet.ether_type != ETH_VLAN:
             counters.to_host += 1
             return Verdict(frame, to_host=True)
-        return self._to_interface(packet, parsed)
+        return self._to_interface(packet, kind)
 
-    def _to_interface(self, packet: Packet, parsed: Parsed) -> Verdict:
+    def _to_interface(self, packet: Packet, kind: FrameKind) -> Verdict:
         frame, ether_type = packet.frame, packet.ether_type
+        ip = packet.ip if isinstance(packet.ip, Ip) else None
         iface, mac = 0, 0
         entry = self._iface.lookup(packet.vlan_id)
         if entry is not None:
@@ -144,9 +147,9 @@ class PipelineV23:
             return self._drop(LbDrop.MAC_DST_MISS)
         if entry.args:
             mac = entry.args[0]
-        if parsed.ip:
+        if ip is not None:
             ip_dst = packet.destination
-        elif parsed.kind is FrameKind.ARP:
+        elif kind is FrameKind.ARP:
             ip_dst = frame[38:42]
         else:
             return self._drop(LbDrop.NOT_IP)
@@ -155,38 +158,40 @@ class PipelineV23:
             return self._drop(LbDrop.IP_DST_MISS)
         our_ip, lb_id = entry.args
         our_mac = mac.to_bytes(6, "big")
-        if parsed.kind < FrameKind.UDP:
-            return self._respond(frame, parsed, our_mac, our_ip.to_bytes(16, "big"))
-        return self._balance(packet, parsed, our_mac, our_ip, lb_id)
+        if ip is None or kind < FrameKind.UDP:
+            return self._respond(frame, kind, ip.l4 if ip else 0, our_mac, our_ip.to_bytes(16, "big"))
+        return self._balance(packet, ip, kind, our_mac, our_ip, lb_id)
 
-    def _respond(self, frame: bytes, parsed: Parsed, mac: bytes, ip: bytes) -> Verdict:
+    def _respond(self, frame: bytes, kind: FrameKind, l4: int, mac: bytes, ip: bytes) -> Verdict:
         out: bytes | LbDrop
-        kind = parsed.kind
         if kind is FrameKind.ARP:
             reply, out = Reply.ARP, answer_arp(frame, mac, ip)
         elif kind is FrameKind.ICMPV4_ECHO:
-            reply, out = Reply.ICMPV4_ECHO, answer_echo4(frame, parsed.l4, mac, ip)
+            reply, out = Reply.ICMPV4_ECHO, answer_echo4(frame, l4, mac, ip)
         elif kind is FrameKind.ICMPV6_ECHO:
             reply, out = Reply.ICMPV6_ECHO, answer_echo6(frame, mac, ip)
         elif kind is FrameKind.NEIGHBOR_SOLICITATION:
             reply, out = Reply.NEIGHBOR, answer_solicitation(frame, mac, ip)
         else:
-            return self._drop(LbDrop.ICMPV4_UNHANDLED if parsed.ip == 4 else LbDrop.ICMPV6_UNHANDLED)
+            is_ipv4 = kind is FrameKind.ICMPV4_OTHER
+            return self._drop(LbDrop.ICMPV4_UNHANDLED if is_ipv4 else LbDrop.ICMPV6_UNHANDLED)
         if isinstance(out, LbDrop):
             return self._drop(out)
-        self._counters.reply(reply)
+        self._counters.replies[reply] += 1
         return Verdict(out, is_reply=True)
 
-    def _balance(self, packet: Packet, parsed: Parsed, mac: bytes, our_ip: int, lb_id: int) -> Verdict:
+    def _balance(
+        self, packet: Packet, ip: Ip, kind: FrameKind, mac: bytes, our_ip: int, lb_id: int
+    ) -> Verdict:
         frame = packet.frame
-        lb = self._counters.lb(lb_id)
+        lb = self._counters.lbs[lb_id]
         lb.rx_packets += 1
         lb.rx_bytes += len(frame)
-        if self.sources[parsed.ip].lookup(lb_id, int.from_bytes(packet.source, "big")) is None:
+        if self.sources[ip.version].lookup(lb_id, int.from_bytes(packet.source, "big")) is None:
             return self._drop(LbDrop.SRC_BLOCKED, lb)
-        if parsed.kind is not FrameKind.LB:
+        if kind is not FrameKind.LB:
             return self._drop(LbDrop.NOT_UDPLB_PORT, lb)
-        at = parsed.l4 + 8
+        at = ip.l4 + UDP_SIZE
         tick = int.from_bytes(frame[at + 8 : at + 16], "big")
         lb.see(tick)
         if frame[at + 2] == 2:
@@ -195,20 +200,20 @@ class PipelineV23:
         else:
             lb.rx_v3 += 1
             slot_select = int.from_bytes(frame[at + 4 : at + 6], "big")
-        if frame[22 if parsed.ip == 4 else 21] <= 1:
+        if frame[22 if ip.version == 4 else 21] <= 1:
             return self._drop(LbDrop.TTL, lb)
         found = self._member(lb_id, tick, slot_select, packet.ether_type)
         if isinstance(found, LbDrop):
             return self._drop(found, lb)
         member_id, entry = found
-        if entry.action == "do_ipv4_member_rewrite":
-            if parsed.ip != 4:
-                return self._drop(LbDrop.MEMBER_FAMILY, lb)
-            out = _rewrite_ipv4(frame, parsed.l4, mac, our_ip, entry.args)
-        else:
-            if parsed.ip != 6:
-                return self._drop(LbDrop.MEMBER_FAMILY, lb)
-            out = _rewrite_ipv6(frame, parsed.l4, mac, our_ip, entry.args)
+        if FAMILIES[entry.action] != packet.inner_type:
+            return self._drop(LbDrop.MEMBER_FAMILY, lb)
+        new_mac, member_ip, port_base, port_bits, keep = entry.args
+        size = 4 if ip.version == 4 else 16
+        addresses = our_ip.to_bytes(16, "big")[-size:] + member_ip.to_bytes(size, "big")
+        port = port_base + (int.from_bytes(frame[at + 6 : at + 8], "big") & (1 << port_bits) - 1) & 0xFFFF
+        macs, removed = new_mac.to_bytes(6, "big") + mac, 0 if keep else _LB_SIZE
+        out = rewrite(frame, ip.l4, macs, addresses, port, removed=removed, hops=1)
         self._counters.sent(member_id, len(out))
         return Verdict(out)
 
@@ -232,82 +237,9 @@ class PipelineV23:
             return member_id, member
         gone = _GONE.get(member.action)
         if gone is not None:
-            self._counters.member(member_id).drop(gone)
+            self._counters.members[member_id].drops[gone] += 1
         return gone or LbDrop.MEMBER_DROP
 
     def _drop(self, reason: LbDrop, lb: LbCounters | None = None) -> Verdict:
         self._counters.drop(reason, lb)
         return Verdict(None, reason)
-
-
-def _rewrite_ipv4(frame: bytes, l4: int, mac: bytes, our_ip: int, args: tuple[int, ...]) -> bytes:
-    new_mac, ip, port_base, port_bits, keep = args
-    source = (our_ip & 0xFFFFFFFF).to_bytes(4, "big")
-    addresses = source + ip.to_bytes(4, "big")
-    total = frame[16:18]
-    new_total = total if keep else _shorter(total)
-    ttl = bytes((frame[22] - 1,))
-    ip_sum = update(
-        int.from_bytes(frame[24:26], "big"),
-        frame[26:34] + total + frame[22:24],
-        addresses + new_total + ttl + frame[23:24],
-    )
-    port = _port(frame, l4, port_base, port_bits)
-    return b"".join(
-        (
-            new_mac.to_bytes(6, "big"),
-            mac,
-            frame[12:16],
-            new_total,
-            frame[18:22],
-            ttl,
-            frame[23:24],
-            ip_sum.to_bytes(2, "big"),
-            addresses,
-            frame[34:l4],
-            _rewrite_udp(frame, l4, frame[26:34], addresses, port, keep),
-            frame[l4 + 8 if keep else l4 + 8 + _LB_SIZE :],
-        )
-    )
-
-
-def _rewrite_ipv6(frame: bytes, l4: int, mac: bytes, our_ip: int, args: tuple[int, ...]) -> bytes:
-    new_mac, ip, port_base, port_bits, keep = args
-    addresses = our_ip.to_bytes(16, "big") + ip.to_bytes(16, "big")
-    port = _port(frame, l4, port_base, port_bits)
-    return b"".join(
-        (
-            new_mac.to_bytes(6, "big"),
-            mac,
-            frame[12:18],
-            frame[18:20] if keep else _shorter(frame[18:20]),
-            frame[20:21],
-            bytes((frame[21] - 1,)),
-            addresses,
-            _rewrite_udp(frame, l4, frame[22:54], addresses, port, keep),
-            frame[l4 + 8 if keep else l4 + 8 + _LB_SIZE :],
-        )
-    )
-
-
-def _port(frame: bytes, l4: int, base: int, bits: int) -> bytes:
-    select = int.from_bytes(frame[l4 + 14 : l4 + 16], "big")
-    return (base + (select & ((1 << bits) - 1) & 0xFFFF) & 0xFFFF).to_bytes(2, "big")
-
-
-def _shorter(length: bytes) -> bytes:
-    return (int.from_bytes(length, "big") - _LB_SIZE).to_bytes(2, "big")
-
-
-def _rewrite_udp(frame: bytes, l4: int, old_ips: bytes, new_ips: bytes, port: bytes, keep: int) -> bytes:
-    length = frame[l4 + 4 : l4 + 6]
-    value = int.from_bytes(frame[l4 + 6 : l4 + 8], "big")
-    if keep:
-        new_length = length
-        udp_sum = update_udp(value, old_ips + frame[l4 + 2 : l4 + 4], new_ips + port)
-    else:
-        new_length = _shorter(length)
-        # the length counts twice: in the pseudo header and in the UDP header
-        old = b"".join((old_ips, length, frame[l4 + 2 : l4 + 6], frame[l4 + 8 : l4 + 8 + _LB_SIZE]))
-        udp_sum = update_udp(value, old, b"".join((new_ips, new_length, port, new_length)))
-    return b"".join((frame[l4 : l4 + 2], port, new_length, udp_sum.to_bytes(2, "big")))

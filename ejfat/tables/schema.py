@@ -13,6 +13,8 @@ from ejfat.base.errors import EjfatError, TableError
 from ejfat.tables.match_action import Entry, KeyMatch, MatchKind, Table, TableField, TableSpec
 
 DROP = "drop"
+FAMILIES = {"do_ipv4_member_rewrite": 0x0800, "do_ipv6_member_rewrite": 0x86DD}
+"""EtherType of the packets that an action can rewrite."""
 SLOTS = 512
 """Number of slots of a calendar: 9 bits of the tick."""
 

@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 from ejfat.base.errors import BadRequestError, TableError
 from ejfat.tables.match_action import Entry, KeyMatch, MatchKind, TableField, TableSpec, prefix_match
-from ejfat.tables.schema import Dialect, TableSet, spec_for
+from ejfat.tables.schema import FAMILIES, Dialect, TableSet, spec_for
 
 TABLE_ADD = "table_add"
 RUN_TRAFFIC = "run_traffic"
 _COMMANDS = (TABLE_ADD, RUN_TRAFFIC)
-_FAMILIES = {"do_ipv4_member_rewrite": 0x0800, "do_ipv6_member_rewrite": 0x86DD}
-"""EtherType of the packets that an action can rewrite."""
 
 
 class Word(NamedTuple):
@@ -92,7 +90,7 @@ def _table_add(head: Word, words: list[Word]) -> tuple[Dialect, TableSpec, Entry
         raise action.error(f"{spec.name}: no action {action.text!r}, expected {choices}")
     matches = tuple(_match(key, word) for key, word in zip(spec.keys, keys, strict=True))
     for key, word, match in zip(spec.keys, keys, matches, strict=True):
-        family = _FAMILIES.get(action.text)
+        family = FAMILIES.get(action.text)
         if key.name == "ether_type" and family not in (None, match.value):
             raise word.error(
                 f"{key.name} {word.text}, expected {family:#06x} for {action.text}: packets of another family that "

@@ -147,7 +147,7 @@ def flow(frame, number):
 
 def counts(pipeline):
     counters = pipeline.counters
-    counters.lb(0).last_tick = 0  # that of one of the workers
+    counters.lbs[0].last_tick = 0  # that of one of the workers
     return counters
 
 async def main():

@@ -14,7 +14,7 @@ import pytest
 from e2e.conftest import Program
 from e2e.ejfat_commands import namespace_of, run_ejfat_beside, start_ejfat
 from e2e.kernel import ip, program, wait_until
-from ejfat.pipeline.native import has_native
+from ejfat.pipeline.native import make_pipeline
 from native_module import needs_native
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
@@ -200,7 +200,7 @@ def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
     assert opavnic("up", "-d", example).returncode == 0
     (app,) = json.loads(ok(opavnic("status", "--json")))["apps"]
     assert (app["kind"], app["host"]) == ("ejfat-lb", "lb")
-    assert app["pipeline"] == ("native" if has_native() else "python")
+    assert app["pipeline"] == ("native" if make_pipeline().backend == "native" else "python")
     assert app["uri"].startswith("ejfat://")
     assert "@localhost:18008/" in app["uri"], "a client on any host reaches it there"
 

@@ -96,7 +96,7 @@ async def test_hostile_frames_into_a_lab_are_accounted_for_and_events_go_on() ->
             lb_mac + b"\x02\0\0\0\0\2" + udp_packet(data(tick), src=S, dst=LB, src_port=1, dst_port=LB_PORT)
             for tick in range(200)
         ]
-        forwarded = app.pipeline.counters.member(0).tx_packets
+        forwarded = app.pipeline.counters.members[0].tx_packets
         for frame in good:
             netdevs["s"].transmit(frame)  # type: ignore[union-attr]
         async with asyncio.timeout(30):
@@ -104,7 +104,7 @@ async def test_hostile_frames_into_a_lab_are_accounted_for_and_events_go_on() ->
                 await asyncio.sleep(0.01)
         counters = app.pipeline.counters
         assert counters.balance == 0
-        assert counters.member(0).tx_packets - forwarded == len(good)
+        assert counters.members[0].tx_packets - forwarded == len(good)
         assert counters.rx_packets + len(learned) == came >= FRAMES + len(good)  # some are answers of hosts
         assert {parse_packet(frame).ether_type for frame in learned} == {0x0806}, (
             "answers to its own questions"

@@ -93,7 +93,7 @@ def pipelines(by: Backend, seconds: float) -> dict[LbCase, LbSample]:
 
 def _pipeline(by: Backend, version: int, payload: int, seconds: float) -> LbSample:
     """Measure on frames in memory: the native pipeline takes them into a buffer first, as from a read."""
-    pipeline = make_pipeline(by, make_tables()).pipeline
+    pipeline = make_pipeline(by, make_tables())
     frames = make_frames(version, payload)
 
     def step() -> int:

@@ -63,7 +63,7 @@ async def memory_lab(by: Backend, payload: int, seconds: float) -> dict[LbCase, 
         mac = int.from_bytes(lb.address, "big")
         worker = Rewrite(0, int.from_bytes(sink.address, "big"), WORKER, 10000)
         node = LbNode(
-            make_pipeline(by, make_tables(worker=worker, mac=mac)).pipeline,
+            make_pipeline(by, make_tables(worker=worker, mac=mac)),
             lb.transmit,
             mac=lambda: bytes(lb.address),
             addresses=[LB],

@@ -57,7 +57,7 @@ class Bench:
 
     def advance(self, seconds: float = 0.1) -> None:
         self.now += seconds
-        lb = self.pipeline.counters.lb(0)
+        lb = self.pipeline.counters.lbs[0]
         self.balancer.observe(lb.max_tick, lb.rx_packets, self.now)
         lb.max_tick = 0
         self.pipeline.tables.apply(self.balancer.advance(self.now))

@@ -208,7 +208,7 @@ async def test_instances_of_one_load_balancer_are_chained_and_packets_go_through
         assert (out[22], int.from_bytes(out[36:38], "big"), out[42:]) == (packet[8 + 2] - 2, 10000, b"data")
     assert len(set(one.sent)) == 1
     counters = pipeline.counters
-    assert counters.lb(0).rx_packets == counters.lb(1).rx_packets == len(one.sent)
+    assert counters.lbs[0].rx_packets == counters.lbs[1].rx_packets == len(one.sent)
     assert (counters.dropped, counters.balance) == (0, 0)
 
 

@@ -17,7 +17,7 @@ from ejfat.cli.live import parse_slots
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig
-from ejfat.pipeline.native import has_native
+from ejfat.pipeline.native import make_pipeline
 from opavnic.cli.main import main
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "ejfat"
@@ -115,7 +115,7 @@ def test_bench_has_all_its_rows(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "OPAVNIC_UDPLBD2_BIN names nothing" in result["skipped"]["udplbd2's mock"]
     assert [row["what"] for row in result["control"]] == ["reserve and free", "register a worker"]
     kinds = {row["by"] for row in result["figures"] if row["what"] == "pipeline alone, in memory"}
-    assert kinds == ({"python", "native"} if has_native() else {"python"})
+    assert kinds == ({"python", "native"} if make_pipeline().backend == "native" else {"python"})
     assert ("native" in kinds) == ("native" not in result["skipped"]) == bool(result["ratios"])
 
 

@@ -172,7 +172,7 @@ def test_header_of_any_version_from_a_stranger_is_dropped(implementation: str, i
     assert (len(way.put(stranger)), len(way.put(data))) == (0, 1)
     counters = way.counters
     assert {str(reason): count for reason, count in counters.drops.items()} == {"src_filter:miss": 1}
-    assert (counters.lb(0).max_tick, counters.balance) == (1 << 63, 0)
+    assert (counters.lbs[0].max_tick, counters.balance) == (1 << 63, 0)
 
 
 @needs_native

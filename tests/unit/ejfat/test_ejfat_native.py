@@ -212,11 +212,11 @@ def test_change_of_tables_is_whole_and_a_refused_one_is_none() -> None:
 
 
 def test_choice_falls_back_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert make_pipeline("auto").pipeline.backend == "native"
-    assert make_pipeline("python").pipeline.backend == "python"
+    assert make_pipeline("auto").backend == "native"
+    assert make_pipeline("python").backend == "python"
     monkeypatch.setattr(native_module, "load_native", lambda: None)
     choice = make_pipeline("auto")
-    assert (choice.pipeline.backend, choice.reason) == (
+    assert (choice.backend, choice.reason) == (
         "python",
         "the native pipeline is not built here; install a wheel, or from source with cargo on PATH "
         "(in a checkout: make native)",

@@ -202,13 +202,6 @@ def test_any_bytes_are_out_or_counted(everything: tuple[Pipeline, list[bytes]], 
     assert pipeline.counters.balance == 0
 
 
-def test_clear_sets_all_counters_to_zero(pipeline: Pipeline) -> None:
-    pipeline.process(frame(UDPLB2(tick=5)))
-    pipeline.counters.clear()
-    assert pipeline.counters.rx_packets == pipeline.counters.tx_bytes == pipeline.counters.balance == 0
-    assert not pipeline.counters.lbs
-
-
 @pytest.mark.parametrize("version", [2, 3])
 def test_packet_whose_ttl_is_used_up_is_counted_under_its_version(pipeline: Pipeline, version: int) -> None:
     lb = UDPLB2(tick=5) if version == 2 else UDPLB3(tick=5, slot_select=5)

@@ -93,7 +93,7 @@ class Run:
             self.sent.clear()
             self.app.receive(self.frame(b"LB\x02\x01\0\0\0\0" + tick.to_bytes(8, "big")))
             counts[int.from_bytes(self.sent[0][:6], "big")] += 1
-        self.app.pipeline.counters.lb(0).max_tick = self.tick  # the probes were not sent by anybody
+        self.app.pipeline.counters.lbs[0].max_tick = self.tick  # the probes were not sent by anybody
         return list(counts.values())
 
     def refused(self) -> dict[str, int]:

@@ -195,9 +195,9 @@ async def test_what_a_load_balancer_drops_and_does_not_believe_is_a_metric(
         counters = lab.parts.apps["h2"].app.pipeline.counters  # type: ignore[attr-defined]
         balancer = {"host": "h2", "app": "ejfat-lb"}
         counters.drop(LbDrop.SRC_BLOCKED)
-        counters.lb(0).furthest = 1000
+        counters.lbs[0].furthest = 1000
         for tick in (999, 1001, 1 << 63):
-            counters.lb(0).see(tick)
+            counters.lbs[0].see(tick)
         _, _, found = await scrape()
         dropped = key("opavnic_app_dropped_packets_total", **balancer, reason="src_filter:miss")
         assert found[dropped] == counters.drops[LbDrop.SRC_BLOCKED]
