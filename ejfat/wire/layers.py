@@ -22,58 +22,26 @@ from opavnic.observe.layer_rows import field_rows
 from opavnic.observe.opa_scapy import field
 
 
-def _fields(kind: type[WireHeader]) -> list[Any]:
-    return [field(row, {}) for row in field_rows(kind.HEADER)]
+def _layer(name: str, title: str, kind: type[WireHeader], **more: Any) -> Any:
+    """Return the layer of a header."""
+    fields = [field(row, {}) for row in field_rows(kind.HEADER)]
+    members = {"name": title, "fields_desc": fields, "__doc__": kind.__doc__, "__module__": __name__}
+    return type(name, (Packet,), members | more)
 
 
-class UDPLB(Packet):
-    """Load balancer header, version 1."""
-
-    name = "UDP LB v1"
-    fields_desc = _fields(LbHeaderV1)
-
-    @classmethod
-    def dispatch_hook(cls, data: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
-        """Choose the layer by the version byte."""
-        if data is not None and len(data) >= 3:
-            return {2: UDPLB2, 3: UDPLB3}.get(data[2], UDPLB)
-        return cls
+def _by_version(cls: Any, data: bytes | None = None, *args: Any, **kargs: Any) -> Any:
+    """Choose the layer by the version byte."""
+    if data is not None and len(data) >= 3:
+        return {2: UDPLB2, 3: UDPLB3}.get(data[2], UDPLB)
+    return cls
 
 
-class UDPLB2(Packet):
-    """Load balancer header, version 2."""
-
-    name = "UDP LB v2"
-    fields_desc = _fields(LbHeaderV2)
-
-
-class UDPLB3(Packet):
-    """Load balancer header, version 3."""
-
-    name = "UDP LB v3"
-    fields_desc = _fields(LbHeaderV3)
-
-
-class EVIO6Seg(Packet):
-    """The reassembly header of version 1 (8 bytes)."""
-
-    name = "EVIO6 Segment"
-    fields_desc = _fields(SegmentHeader)
-
-
-class EJFATRE(Packet):
-    """The reassembly header of versions 2 and 3 (20 bytes)."""
-
-    name = "EJFAT RE"
-    fields_desc = _fields(ReHeader)
-
-
-class EJFATSync(Packet):
-    """A sender's sync message to the control plane."""
-
-    name = "EJFAT sync"
-    fields_desc = _fields(SyncHeader)
-
+UDPLB = _layer("UDPLB", "UDP LB v1", LbHeaderV1, dispatch_hook=classmethod(_by_version))
+UDPLB2 = _layer("UDPLB2", "UDP LB v2", LbHeaderV2)
+UDPLB3 = _layer("UDPLB3", "UDP LB v3", LbHeaderV3)
+EVIO6Seg = _layer("EVIO6Seg", "EVIO6 Segment", SegmentHeader)
+EJFATRE = _layer("EJFATRE", "EJFAT RE", ReHeader)
+EJFATSync = _layer("EJFATSync", "EJFAT sync", SyncHeader)
 
 __all__ = ["EJFATRE", "UDPLB", "UDPLB2", "UDPLB3", "EJFATSync", "EVIO6Seg"]
 
