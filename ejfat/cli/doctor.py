@@ -59,7 +59,8 @@ def doctor(
             print_line(f"{'ok  ' if finding.ok else 'FAIL'} {finding.check}: {finding.text}")
 
     found = asyncio.run(examine(plan, show))
+    ok = all(finding.ok for finding in found)
     if as_json:
-        print_json({"ok": found.ok, "checks": [asdict(finding) for finding in found.findings]})
-    if not found.ok:
+        print_json({"ok": ok, "checks": [asdict(finding) for finding in found]})
+    if not ok:
         raise typer.Exit(EXIT_FAILED)

@@ -356,7 +356,7 @@ async def _receive(
     as_json: bool,
 ) -> int:
     """Receive until the end is requested or a limit is reached; return how many events and datagrams were lost."""
-    from ejfat.live.feedback import Measured, Reporter
+    from ejfat.live.feedback import Reporter
 
     receiver.start()
     say("receiving")
@@ -366,13 +366,7 @@ async def _receive(
         if uri is not None and request is not None:
             reporter = Reporter(uri, request, gains, control=control, ca=ca)
             say(f"session {await reporter.register()}")
-
-            def measure() -> Measured:
-                return Measured(
-                    receiver.fill, receiver.counters(), receiver.dequeued, receiver.enqueue_errors
-                )
-
-            tasks.append(asyncio.create_task(reporter.report(measure)))
+            tasks.append(asyncio.create_task(reporter.report(receiver.measure)))
             watch = _watch(uri, control, ca, settles=False)
         consumer = asyncio.create_task(_consume(receiver, out, count))
         tasks.append(consumer)

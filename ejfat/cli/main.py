@@ -37,14 +37,13 @@ def sim(
     """Run a capture through the pipeline, like the simulator in the specification."""
     from ejfat.files.simulator import simulate
 
-    result = simulate(tables, source, out, meta=meta, meta_out=meta_out)
-    counters = result.pipeline.counters
+    counters, written = simulate(tables, source, out, meta=meta, meta_out=meta_out)
     drops = {str(reason): count for reason, count in counters.drops.items()}
     if as_json:
         replies = {str(kind): count for kind, count in counters.replies.items()}
-        print_json({"in": result.frames_in, "out": result.frames_out, "replies": replies, "drops": drops})
+        print_json({"in": counters.rx_packets, "out": written, "replies": replies, "drops": drops})
         return
-    print_rich(f"{result.frames_in} frames in, {result.frames_out} out, {counters.dropped} dropped")
+    print_rich(f"{counters.rx_packets} frames in, {written} out, {counters.dropped} dropped")
     if drops:
         print_table(("dropped at", "frames"), sorted(drops.items()))
 

@@ -21,7 +21,7 @@ from ejfat.control.epochs.demands import UNASSIGNED, SlotRange
 from ejfat.control.epochs.epochs import EpochManager
 from ejfat.control.epochs.programming import Rewrite, TableTarget
 from ejfat.control.epochs.ticks import TickSample
-from ejfat.control.feedback import Report, reweigh
+from ejfat.control.feedback import MEAN_WEIGHT, reweigh
 from ejfat.control.members import Session, SessionState, Worker
 from ejfat.control.watch import TickWatch
 from ejfat.tables.schema import Op, Update
@@ -190,7 +190,8 @@ class ReservedInstance:
             raise ExhaustedError(f"{self.name} has {_MAX_SESSIONS} members; the member table is full")
         worker.check()
         self._check_demands({self.next_session: worker.slot_demands}, {self.next_session: worker.name})
-        session = Session.open(self.next_session, self._free_member(), worker, now)
+        weight = MEAN_WEIGHT * worker.weight
+        session = Session(self.next_session, self._free_member(), worker, now, now, weight)
         self.next_session += 1
         self.sessions[session.session_id] = session
         self.rewrites[session.member_id] = session.rewrite
@@ -373,7 +374,7 @@ class ReservedInstance:
         ready = {session.session_id: session for session in self.ready}
         if all(s.control == 0 and (self.policy.fill_gain == 0 or s.fill == 0) for s in ready.values()):
             return
-        reports = {number: Report(session.fill, session.control) for number, session in ready.items()}
+        reports = {number: (session.fill, session.control) for number, session in ready.items()}
         weights = {number: session.weight for number, session in ready.items()}
         for number, weight in reweigh(weights, reports, now - before, self.policy.fill_gain).items():
             ready[number].weight = weight

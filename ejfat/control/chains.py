@@ -8,13 +8,11 @@ Differs: it registers ports 16384 to 32767, which are those that the data plane 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from ipaddress import ip_address
 
 from ejfat.base.addresses import IpAddress
-from ejfat.control.members import ReceiverCounters, Session, SessionState
 
 MAX_CHAINS = 16
 """Of a reservation."""
@@ -47,32 +45,3 @@ class Chain:
                 if not address.is_unspecified:
                     found.append(address)
         return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """What is reported upstream."""
-
-    fill: float
-    """Mean of the workers, 0 to 1."""
-    control: float
-    ready: bool
-    """Whether any worker is ready."""
-    counters: ReceiverCounters
-    """Sums of the workers'."""
-
-
-def aggregate(sessions: Iterable[Session]) -> Aggregate:
-    """Return the workers' reports as one; without a worker, not ready."""
-    present = [session for session in sessions if session.state is not SessionState.GONE]
-    count = len(present) or 1
-    sums = {
-        item.name: sum(getattr(session.counters, item.name) for session in present)
-        for item in fields(ReceiverCounters)
-    }
-    return Aggregate(
-        fill=sum(session.fill for session in present) / count,
-        control=sum(session.control for session in present) / count,
-        ready=any(session.state is SessionState.READY for session in present),
-        counters=ReceiverCounters(**sums),
-    )

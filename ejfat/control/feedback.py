@@ -16,35 +16,25 @@ MEAN_WEIGHT = 1000.0
 _LEAST_WEIGHT = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The part of a worker's last report that affects its weight."""
-
-    fill: float = 0.0
-    """Fill level of its queue, 0 to 1."""
-    control: float = 0.0
-    """Requested change of weight per second."""
-
-
 def reweigh(
     weights: Mapping[int, float],
-    reports: Mapping[int, Report],
+    reports: Mapping[int, tuple[float, float]],
     elapsed_s: float = 1.0,
     fill_gain: float = 0.0,
 ) -> dict[int, float]:
     """Return new weights with mean 1000, changed by control signals and by fill levels relative to the mean.
 
-    Args:    weights: of all members; a weight that becomes too small is set to the minimum. elapsed_s: since the last
+    Args:    weights: of all members; a weight that becomes too small is set to the minimum. reports: of each, the fill
+        level of its queue, 0 to 1, and the change of weight per second that it requests. elapsed_s: since the last
         call. fill_gain: weight per second that a worker with a full queue loses if the other queues are empty.
     """
     if not weights:
         return {}
-    known = [reports[member].fill for member in weights if member in reports]
-    mean_fill = sum(known) / len(known) if known else 0.0
+    mean_fill = sum(fill for fill, _ in reports.values()) / len(reports)
     moved = {}
     for member, weight in weights.items():
-        report = reports.get(member, Report(mean_fill))
-        change = report.control + fill_gain * (mean_fill - report.fill)
+        fill, control = reports[member]
+        change = control + fill_gain * (mean_fill - fill)
         moved[member] = max(weight + change * elapsed_s, _LEAST_WEIGHT)
     scale = MEAN_WEIGHT * len(moved) / sum(moved.values())
     return {member: max(weight * scale, _LEAST_WEIGHT) for member, weight in moved.items()}

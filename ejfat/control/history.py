@@ -61,13 +61,8 @@ class HistorySample(NamedTuple):
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
-    """A metric over time."""
-
-    name: str
-    samples: tuple[tuple[float, float], ...]
-    """Unix time and value, oldest first."""
+Series = tuple[tuple[float, float], ...]
+"""A metric over time: Unix time and value, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +96,6 @@ class Selector:
         return cls(reservation, session, None if metric == "*" else metric)
 
 
-class Stall(NamedTuple):
-    """A worker that is sent packets and reports none."""
-
-    packets: float
-    """Sent to it in the last `_STALL_S`."""
-    since: float
-    """Unix time."""
-
-
 @dataclass(slots=True)
 class History:
     """Samples of the last `RETENTION_S`."""
@@ -134,10 +120,12 @@ class History:
         """
         self._member_bases[str(reservation), str(session)] = member.tx_packets, member.tx_bytes
 
-    def stall(self, reservation: int, session: int, now: float) -> Stall | None:
-        """Return since when a worker reports no packet although it is sent some; None if it does not stall.
+    def stall(self, reservation: int, session: int, now: float) -> tuple[float, float] | None:
+        """Return how many packets were sent to a worker that reports none; None if it does not stall.
 
         A report may be `_REPORT_LATENCY_S` behind the packets.
+
+        Returns: the packets of the last `_STALL_S`, and the Unix time of the first of them.
         """
         samples = self._sessions.get((str(reservation), str(session)), ())
         kept = [sample for sample in samples if sample.at >= now - _STALL_S]
@@ -147,7 +135,7 @@ class History:
         sent = due[-1].values[_SENT] - due[0].values[_SENT]
         if sent <= 0 or kept[-1].values[_RECEIVED] != due[0].values[_RECEIVED]:
             return None
-        return Stall(sent, due[0].at)
+        return sent, due[0].at
 
     def sample(
         self, balancers: Mapping[int, ReservedInstance], counters: PipelineCounters, now: float
@@ -182,8 +170,8 @@ class History:
             names, samples = _SESSION_NAMES, self._sessions.get((str(reservation), str(session)))
         return dict(zip(names, samples[-1].values, strict=True)) if samples else {}
 
-    def select(self, selector: Selector, since: float) -> Iterator[Series]:
-        """Yield the selected series, from `since` (Unix time) on."""
+    def select(self, selector: Selector, since: float) -> Iterator[tuple[str, Series]]:
+        """Yield the selected series with their names, from `since` (Unix time) on."""
         for reservation, samples in self._reservations.items():
             if selector.reservation not in (None, reservation):
                 continue
@@ -229,8 +217,8 @@ def _add(samples: deque[HistorySample], now: float, values: list[float]) -> dequ
 
 def _series(
     path: str, names: tuple[str, ...], samples: deque[HistorySample], metric: str | None, since: float
-) -> Iterator[Series]:
+) -> Iterator[tuple[str, Series]]:
     for index, name in enumerate(names):
         if metric in (None, name):
             values = tuple((sample.at, sample.values[index]) for sample in samples if sample.at >= since)
-            yield Series(f"{path}/{name}", values)
+            yield f"{path}/{name}", values

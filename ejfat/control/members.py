@@ -18,7 +18,7 @@ from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import BadRequestError, ControlError
 from ejfat.control.epochs.demands import SlotRange
 from ejfat.control.epochs.programming import Rewrite
-from ejfat.control.feedback import MEAN_WEIGHT
+from ejfat.events.event import ReassemblyCounters
 
 STALE_S = 2.0
 """Seconds of silence after which a worker gets no slots in new epochs."""
@@ -57,13 +57,6 @@ class SessionState(StrEnum):
     GONE = "gone"
 
 
-_STEPS = {
-    SessionState.READY: {SessionState.DRAINING, SessionState.GONE},
-    SessionState.DRAINING: {SessionState.READY, SessionState.GONE},
-    SessionState.GONE: set(),
-}
-
-
 @dataclass(slots=True)
 class ReceiverCounters:
     """Receive counters as a worker reports them."""
@@ -75,6 +68,19 @@ class ReceiverCounters:
     enqueue_errors: int = 0
     bytes_received: int = 0
     packets_received: int = 0
+
+    @classmethod
+    def of(cls, seen: ReassemblyCounters, dequeued: int = 0, enqueue_errors: int = 0) -> ReceiverCounters:
+        """Return the counters of a worker from those of its reassembly and of its queue."""
+        return cls(
+            seen.events_seen,
+            seen.events_complete,
+            seen.events_lost,
+            dequeued,
+            enqueue_errors,
+            seen.bytes,
+            seen.packets,
+        )
 
 
 @dataclass(slots=True)
@@ -133,15 +139,6 @@ class Session:
     control: float = 0.0
     counters: ReceiverCounters = field(default_factory=ReceiverCounters)
 
-    @classmethod
-    def open(cls, session_id: int, member_id: int, worker: Worker, now: float) -> Session:
-        """Return the session of a worker that has just registered; it is ready.
-
-        Raises:  BadRequestError: the worker's values are invalid.
-        """
-        worker.check()
-        return cls(session_id, member_id, worker, now, now, MEAN_WEIGHT * worker.weight)
-
     @property
     def rewrite(self) -> Rewrite:
         """The rewrite of its packets."""
@@ -157,7 +154,7 @@ class Session:
         """
         if state is self.state:
             return False
-        if state not in _STEPS[self.state]:
+        if self.state is SessionState.GONE:
             raise ControlError(f"session {self.session_id} is {self.state} and cannot become {state}")
         self.state = state
         return True

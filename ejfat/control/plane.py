@@ -63,8 +63,6 @@ class PlaneConfig:
     instances: tuple[InstanceAddresses, ...]
     sync_port: int = 19531
     """UDP port for sync messages to instance 0; the ports of the other instances follow."""
-    data_min_port: int = 16384
-    data_max_port: int = 32767
     policy: Policy = field(default_factory=Policy)
     with_v1: bool = True
     """Whether instance 0 also serves senders of header version 1."""

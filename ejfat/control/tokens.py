@@ -28,20 +28,12 @@ class Resource(IntEnum):
 
 
 class Action(IntEnum):
-    """Actions, with the numbers of the public interface."""
+    """Actions, with the numbers of the public interface; each includes those before it."""
 
     READ_ONLY = 0
     REGISTER = 1
     RESERVE = 2
     UPDATE = 3
-
-
-_INCLUDES = {
-    Action.READ_ONLY: {Action.READ_ONLY},
-    Action.REGISTER: {Action.READ_ONLY, Action.REGISTER},
-    Action.RESERVE: {Action.READ_ONLY, Action.REGISTER, Action.RESERVE},
-    Action.UPDATE: set(Action),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +49,7 @@ class Permission:
 
         Args:    path: the ids of the load balancer, the reservation and the session, as far as they apply.
         """
-        if action not in _INCLUDES[self.action]:
+        if action > self.action:
             return False
         if self.resource is Resource.ALL:
             return True

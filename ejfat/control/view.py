@@ -52,7 +52,7 @@ def _reservation(
         "drops": {str(reason): n for reason, n in counters.lbs[reservation.instance].drops.items()},
         "epochs": [_epoch(epoch, state, names) for epoch, state in epochs],
         "workers": [_worker(plane, number, session, balancer.slots()) for session in sessions],
-        "issues": [{"severity": str(issue.severity), "text": issue.message} for issue in issues],
+        "issues": [{"severity": issue.severity, "text": issue.message} for issue in issues],
     }
 
 

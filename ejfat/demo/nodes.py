@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Protocol
 
 from ejfat.control.feedback import Gains
+from ejfat.control.members import ReceiverCounters
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.events.event import Segmenter
 from ejfat.events.reassembly import Reassembler
 from ejfat.events.uri import EjfatUri
-from ejfat.live.feedback import Measured, Reporter
+from ejfat.live.feedback import Reporter
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev.namespace import run_in_namespace
@@ -285,8 +286,8 @@ class WorkerNode:
             asyncio.create_task(self._serve()),
         ]
 
-    def _measure(self) -> Measured:
-        return Measured(self.fill, self.reassembler.counters, enqueue_errors=self.overflowed)
+    def _measure(self) -> tuple[float, ReceiverCounters]:
+        return self.fill, ReceiverCounters.of(self.reassembler.counters, enqueue_errors=self.overflowed)
 
     def kill(self) -> None:
         """Stop receiving, processing and reporting, without deregistering."""

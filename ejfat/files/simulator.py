@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ejfat.base.drops import PipelineCounters
 from ejfat.base.errors import BadRequestError, CutCaptureError, EjfatError
 from ejfat.pipeline import Pipeline
 from ejfat.tables.script import load_script
@@ -74,19 +74,10 @@ _SHOWN: Final = 40
 """Maximum number of characters of an invalid row in an error message."""
 
 
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """The result of a run."""
-
-    frames_in: int
-    frames_out: int
-    pipeline: Pipeline
-
-
 def simulate(
     tables: Path, source: Path, target: Path, *, meta: Path | None = None, meta_out: Path | None = None
-) -> Simulated:
-    """Run a capture through the pipeline that a table script describes.
+) -> tuple[PipelineCounters, int]:
+    """Run a capture through the pipeline that a table script describes; return its counters and the frames written.
 
     Args:    meta: a metadata file with one row per frame. The pipeline does not use it; the rows are only checked to
         consist of fields with numbers. meta_out: output file for the rows of the outgoing frames.
@@ -111,7 +102,7 @@ def simulate(
     if cut is not None:
         whole = pipeline.counters.rx_packets
         raise CutCaptureError(f"{cut}; the output of the {whole} frames before it is in {target}")
-    return Simulated(pipeline.counters.rx_packets, written, pipeline)
+    return pipeline.counters, written
 
 
 def _run(pipeline: Pipeline, source: Path, seen: list[int]) -> Iterator[CapturedPacket]:

@@ -30,6 +30,7 @@ from ejfat.live.app_config import AppConfig
 from ejfat.live.clock import SteadyClock
 from ejfat.live.control_address import ControlAddress, peer_address
 from ejfat.live.node import LbNode
+from ejfat.live.routes import next_hop, routes_of
 from ejfat.pipeline.native import make_pipeline
 from ejfat.tables.schema import Update
 from ejfat.wire.headers import SyncHeader
@@ -383,8 +384,13 @@ class LbApp:
         log.warning("refused sync messages: %s%s", text, sender)
         self._refused, self._refusals_told_at = refused, now
 
+    async def _next_hop(self, ip: IpAddress) -> IpAddress:
+        interface = self.config.interface
+        routes = await asyncio.to_thread(routes_of, interface) if interface else []
+        return next_hop(ip, routes, self.config.gateways)
+
     async def _resolve(self, ip: IpAddress) -> int | None:
-        hop = self._hops[ip] = await self.config.next_hops.of(ip)
+        hop = self._hops[ip] = await self._next_hop(ip)
         mac = await self.node.neighbors.resolve(hop, afresh=True)
         if mac is None and hop != ip:
             raise ControlError(f"{hop}, the next hop to {ip}, does not answer; its MAC address is unknown")
@@ -402,7 +408,7 @@ class LbApp:
             worker = session.worker
             if worker.ip not in own:
                 if worker.ip not in self._hops:  # it was registered before a restart
-                    self._hops[worker.ip] = await self.config.next_hops.of(worker.ip)
+                    self._hops[worker.ip] = await self._next_hop(worker.ip)
                 asked[self._hops[worker.ip]] = worker.mac
         for hop, mac in asked.items():
             self.node.neighbors.watch(hop, mac.to_bytes(6, "big"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import BadRequestError
 from ejfat.control.plane import PlaneConfig
-from ejfat.live.routes import NextHops
 from ejfat.pipeline.native import Wanted
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ class AppConfig:
     pipeline: Wanted = "auto"
     workers: int = 1
     """Threads of the native pipeline on an interface."""
-    next_hops: NextHops = field(default_factory=NextHops)
+    interface: str = ""
+    """Whose routes of the kernel lead to workers behind a router; empty: none do."""
+    gateways: Mapping[int, IpAddress] = field(default_factory=dict)
+    """By IP version; in the place of the kernel's."""
 
     def check(self) -> None:
         """Refuse to open the tables to anyone by omission. A Unix socket needs no token; only its owner can connect.

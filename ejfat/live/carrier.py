@@ -74,35 +74,26 @@ class NativeCarrier:
             self._on_failure(failure)
 
 
-class LabCarrier:
-    """Runs the frames of a node through the pipeline in the thread of a lab's native datapath."""
+@contextlib.contextmanager
+def carried_in_lab(
+    pipeline: NativePipeline, netdev: Netdev, datapath: NativeDatapath, receive: Callable[[bytes], None]
+) -> Iterator[None]:
+    """Run the frames of a node through the pipeline in the thread of a lab's native datapath.
 
-    def __init__(
-        self,
-        pipeline: NativePipeline,
-        netdev: Netdev,
-        datapath: NativeDatapath,
-        receive: Callable[[bytes], None],
-    ) -> None:
-        """Args:  receive: called with the frames for Python."""
-        self.still = datapath.still
-        self._core = pipeline.core
-        self._netdev = netdev
-        self._datapath = datapath
-        self._receive = receive
+    Args:    receive: called with the frames for Python.
+    """
+    core, loop = pipeline.core, asyncio.get_running_loop()
 
-    def start(self) -> None:
-        """Start carrying frames."""
-        asyncio.get_running_loop().add_reader(self._core.notice_fd, self._noticed)
-        self._netdev.native_app = self._core
-        self._datapath.refresh()
+    def noticed() -> None:
+        for frame in core.take_punts():
+            receive(frame)
 
-    def close(self) -> None:
-        """Return the frames to Python. May be called twice."""
-        self._netdev.native_app = None
-        self._datapath.refresh()
-        asyncio.get_running_loop().remove_reader(self._core.notice_fd)
-
-    def _noticed(self) -> None:
-        for frame in self._core.take_punts():
-            self._receive(frame)
+    loop.add_reader(core.notice_fd, noticed)
+    netdev.native_app = core
+    datapath.refresh()
+    try:
+        yield
+    finally:
+        netdev.native_app = None
+        datapath.refresh()
+        loop.remove_reader(core.notice_fd)

@@ -10,8 +10,8 @@ from typing import Any
 from google.protobuf.json_format import Parse
 
 from ejfat.base.errors import EjfatError, UpstreamError
-from ejfat.control.chains import Chain, aggregate
-from ejfat.control.grpc.messages import put_counters
+from ejfat.control.chains import Chain
+from ejfat.control.grpc.messages import total_report
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, Reservation
@@ -102,15 +102,8 @@ class ChainReports:
 
 
 def _state(reservation: Reservation, uri: EjfatUri, chain: Chain) -> pb.SendStateRequest:
-    total = aggregate(reservation.balancer.sessions.values())
-    state = pb.SendStateRequest(
-        lbId=uri.lb_id,
-        sessionId=chain.session_id,
-        fillPercent=total.fill,
-        controlSignal=total.control,
-        isReady=total.ready,
-    )
-    put_counters(state, total.counters)
+    state = total_report(reservation.balancer.sessions.values())
+    state.lbId, state.sessionId = uri.lb_id, chain.session_id
     state.timestamp.GetCurrentTime()
     return state
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.events.event import Event, Segmenter
 from ejfat.events.uri import EjfatUri, Endpoint
-from ejfat.live.feedback import Measured, Reporter, call, channel_to, check_version
+from ejfat.live.feedback import Reporter, call, channel_to, check_version
 from ejfat.live.issues import troubles
 from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events
 
@@ -64,62 +64,50 @@ class Finding:
     text: str
 
 
-@dataclass(slots=True)
-class Examination:
-    """All findings, in the order of the checks."""
-
-    show: Callable[[Finding], None]
-    """Called with each finding as it comes."""
-    findings: list[Finding] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether all is well."""
-        return all(finding.ok for finding in self.findings)
-
-    def note(self, check: str, ok: bool, text: str) -> bool:
-        """Add a finding; return whether it is good."""
-        self.findings.append(Finding(check, ok, text))
-        self.show(self.findings[-1])
-        return ok
+Note = Callable[[str, bool, str], bool]
+"""Adds a finding, and returns whether it is good."""
 
 
-async def examine(plan: DoctorPlan, show: Callable[[Finding], None] = lambda finding: None) -> Examination:
+async def examine(plan: DoctorPlan, show: Callable[[Finding], None] = lambda finding: None) -> list[Finding]:
     """Check a reservation from this host; later checks are left out if an earlier one makes them pointless.
 
     Args:    show: called with each finding as it comes.
     """
-    found = Examination(show)
+    findings: list[Finding] = []
+
+    def note(check: str, ok: bool, text: str) -> bool:
+        findings.append(Finding(check, ok, text))
+        show(findings[-1])
+        return ok
+
     try:
         async with contextlib.AsyncExitStack() as stack:
-            await _examine(plan, found, stack)
+            await _examine(plan, note, stack)
     except EjfatError as error:
-        found.note("end", False, str(error))
-    return found
+        note("end", False, str(error))
+    return findings
 
 
-async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.AsyncExitStack) -> None:
+async def _examine(plan: DoctorPlan, note: Note, stack: contextlib.AsyncExitStack) -> None:
     uri, began = plan.uri, asyncio.get_running_loop().time()
     channel = await stack.enter_async_context(channel_to(uri, plan.control, plan.ca))
     stub = pb_grpc.LoadBalancerStub(channel)
     version = await check_version(stub, uri.token)
-    found.note("control plane", True, f"answers: {version.build}, {version.compatTag}")
+    note("control plane", True, f"answers: {version.build}, {version.compatTag}")
     question = pb.LoadBalancerStatusRequest(lbId=uri.lb_id)
     status: Any = await call(stub.LoadBalancerStatus, question, uri.token)
     senders = ", ".join(status.senderAddresses) or "none"
-    if not found.note(
-        "senders", str(plan.address) in status.senderAddresses, f"{plan.address} among {senders}"
-    ):
+    if not note("senders", str(plan.address) in status.senderAddresses, f"{plan.address} among {senders}"):
         return
     data = uri.data_for(plan.address.version)
     if data is None:
-        found.note("addresses", False, f"the URI has no data address of IPv{plan.address.version}")
+        note("addresses", False, f"the URI has no data address of IPv{plan.address.version}")
         return
-    found.note("addresses", True, f"data to {data}, sync to {_sync(plan) or 'nowhere'}")
+    note("addresses", True, f"data to {data}, sync to {_sync(plan) or 'nowhere'}")
     silent = [worker.name for worker in status.workers if _is_silent(worker, status)]
     others = [worker.name for worker in status.workers if not _is_silent(worker, status)]
     text = f"present: {', '.join(others) or 'none but this one'}"
-    if not found.note("workers", not others, f"{text}; silent: {', '.join(silent)}" if silent else text):
+    if not note("workers", not others, f"{text}; silent: {', '.join(silent)}" if silent else text):
         return
     receiver = ReceiverThreads(
         ReceivePlan(listen=Endpoint(plan.address, plan.port), port_bits=plan.port_bits, timeout_s=2.0)
@@ -128,24 +116,20 @@ async def _examine(plan: DoctorPlan, found: Examination, stack: contextlib.Async
     stack.callback(receiver.close)
     reporter = Reporter(uri, _worker(plan), Gains(), control=plan.control, ca=plan.ca)
     stack.push_async_callback(reporter.close)
-    found.note("next hop", True, f"session {await reporter.register()}: this host answers the load balancer")
-
-    def measure() -> Measured:
-        return Measured(receiver.fill, receiver.counters(), receiver.dequeued, receiver.enqueue_errors)
-
-    reporting = asyncio.create_task(reporter.report(measure))
+    note("next hop", True, f"session {await reporter.register()}: this host answers the load balancer")
+    reporting = asyncio.create_task(reporter.report(receiver.measure))
     stack.callback(reporting.cancel)
     slots = await _wait_for_slots(plan, stub, question)
-    if found.note("tables", slots == status.slotResolution, f"{slots} of {status.slotResolution} slots"):
+    if note("tables", slots == status.slotResolution, f"{slots} of {status.slotResolution} slots"):
         waited = await _until_in_effect(plan, data, receiver)
         if waited is None:
-            found.note("in effect", False, f"not within {_PROBE_S:g} s: events do not all arrive")
+            note("in effect", False, f"not within {_PROBE_S:g} s: events do not all arrive")
         else:
-            found.note("in effect", True, f"after {waited:.1f} s of events that were not counted")
-        await _send_and_count(plan, data, receiver, found)
+            note("in effect", True, f"after {waited:.1f} s of events that were not counted")
+        await _send_and_count(plan, data, receiver, note)
     after: Any = await call(stub.LoadBalancerStatus, question, uri.token)
     elapsed = asyncio.get_running_loop().time() - began
-    found.note("health", *health_of(after, elapsed))
+    note("health", *health_of(after, elapsed))
 
 
 def health_of(status: pb.LoadBalancerStatusReply, elapsed_s: float) -> tuple[bool, str]:
@@ -235,9 +219,7 @@ async def _forget(receiver: ReceiverThreads) -> None:
                 pass
 
 
-async def _send_and_count(
-    plan: DoctorPlan, data: Endpoint, receiver: ReceiverThreads, found: Examination
-) -> None:
+async def _send_and_count(plan: DoctorPlan, data: Endpoint, receiver: ReceiverThreads, note: Note) -> None:
     """Send events with every entropy and count what arrives: whole events, packets, ports."""
     entropies = random.Random(plan.events)
     what = _sending(plan, data, _FIRST_TICK)
@@ -253,11 +235,11 @@ async def _send_and_count(
     arrived, missed = f"{packets} of {sent.packets} packets arrived", receiver.missed() - missed_before
     if missed:
         arrived += f"; this host's own sockets had no room for {missed}"
-    found.note("loss", packets == sent.packets, arrived)
-    found.note("events", whole == sent.events, f"{whole} of {sent.events} events arrived whole")
+    note("loss", packets == sent.packets, arrived)
+    note("events", whole == sent.events, f"{whole} of {sent.events} events arrived whole")
     ports = receiver.ports_used()
     wanted = 1 << plan.port_bits
-    found.note("ports", len(ports) == wanted, f"{len(ports)} of {wanted} ports got events")
+    note("ports", len(ports) == wanted, f"{len(ports)} of {wanted} ports got events")
 
 
 async def _collect(receiver: ReceiverThreads, count: int) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ import grpc
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.feedback import FillController, Gains
 from ejfat.control.grpc.listening import check_listen
-from ejfat.control.grpc.messages import mismatch
+from ejfat.control.grpc.messages import mismatch, put_counters
+from ejfat.control.members import ReceiverCounters
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.events.event import ReassemblyCounters
 from ejfat.events.uri import EjfatUri
 from opavnic.base.files import MAX_TEXT, FileError, read_bytes
 
@@ -36,16 +35,6 @@ GONE = (
 _ASKED_WRONGLY = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
 _AWAY = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 """A server that stops cancels the calls it is handling."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """The content of a report."""
-
-    fill: float
-    counters: ReassemblyCounters
-    dequeued: int = 0
-    enqueue_errors: int = 0
 
 
 class CallError(EjfatError):
@@ -141,8 +130,10 @@ class Reporter:
         self._session = await call(self._stub.Register, self._request, self._uri.token)
         return str(self._session.sessionId)
 
-    async def report(self, measure: Callable[[], Measured]) -> None:
+    async def report(self, measure: Callable[[], tuple[float, ReceiverCounters]]) -> None:
         """Report ten times a second until cancelled.
+
+        Args:    measure: returns the fill level of the queue, 0 to 1, and the counters.
 
         Reporting continues if a report fails. The log says when reports begin to fail, when the reason changes, and
         when they are accepted again. If the control plane has ended the session, for example because this host was
@@ -151,22 +142,15 @@ class Reporter:
         assert self._session is not None  # noqa: S101 - register comes first
         loop = asyncio.get_running_loop()
         while True:
-            measured = measure()
-            counters = measured.counters
+            fill, counters = measure()
             state = pb.SendStateRequest(
                 lbId=self._uri.lb_id,
                 sessionId=self._session.sessionId,
-                fillPercent=measured.fill,
-                controlSignal=self._controller.update(measured.fill, loop.time()),
+                fillPercent=fill,
+                controlSignal=self._controller.update(fill, loop.time()),
                 isReady=True,
-                totalEventsRecv=counters.events_seen,
-                totalEventsReassembled=counters.events_complete,
-                totalEventsReassemblyErr=counters.events_lost,
-                totalEventsDequeued=measured.dequeued,
-                totalEventEnqueueErr=measured.enqueue_errors,
-                totalBytesRecv=counters.bytes,
-                totalPacketsRecv=counters.packets,
             )
+            put_counters(state, counters)
             state.timestamp.GetCurrentTime()
             try:
                 await call(self._stub.SendState, state, self._session.token)

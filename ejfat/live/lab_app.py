@@ -18,7 +18,7 @@ from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import EjfatError
 from ejfat.control.grpc.listening import LONGEST_PATH
 from ejfat.live.app import LbApp
-from ejfat.live.carrier import LabCarrier
+from ejfat.live.carrier import carried_in_lab
 from ejfat.live.lb_options import LbOptions
 from ejfat.pipeline.native import NativePipeline
 from hfi_sim.netdev.memory import MemoryNetdev
@@ -36,12 +36,12 @@ class LabLoadBalancer(RunningPart):
         self,
         app: LbApp,
         control: str,
-        carrier: LabCarrier | None,
+        carrier: str,
         uri: str,
     ) -> None:
         self.app = app
         self.carrier = carrier
-        """Carries frames in the lab's native datapath; None if the event loop does."""
+        """What frames pass in."""
         self.control = control
         """Its gRPC address: HOST:PORT or unix:PATH."""
         self.uri = uri
@@ -53,7 +53,7 @@ class LabLoadBalancer(RunningPart):
             "control": self.control,
             "pipeline": self.app.pipeline.backend,
             "pipeline_reason": self.app.pipeline.reason,
-            "pipeline_in": "event loop" if self.carrier is None else "native datapath",
+            "pipeline_in": self.carrier,
             **self.app.status(),
         }
 
@@ -87,12 +87,11 @@ async def load_balancer(
         app = LbApp(config, netdev.transmit)
         ends.push_async_callback(app.stop)
         netdev.on_receive = app.receive
-        carrier = None
+        carrier = "event loop"
         if world.native is not None and isinstance(app.pipeline, NativePipeline):
-            carrier = LabCarrier(app.pipeline, netdev, world.native, app.receive)
-            app.still = carrier.still
-            ends.callback(carrier.close)
-            carrier.start()
+            carrier = "native datapath"
+            app.still = world.native.still
+            ends.enter_context(carried_in_lab(app.pipeline, netdev, world.native, app.receive))
         await app.start()
         app.announce()
         uri = str(app.reserve(options.reserve, list(senders))) if options.reserve else ""

@@ -127,7 +127,6 @@ class BalancerOptions(BaseModel):
         """
         from ejfat.control.plane import check_host
         from ejfat.live.app_config import AppConfig
-        from ejfat.live.routes import NextHops
 
         if bool(self.tls_cert) != bool(self.tls_key):
             raise BadRequestError("give both the certificate (tls-cert) and its key (tls-key), or neither")
@@ -154,7 +153,8 @@ class BalancerOptions(BaseModel):
             p4_open=self.p4_open,
             pipeline=self.pipeline,
             workers=workers,
-            next_hops=NextHops(interface, gateways),
+            interface=interface,
+            gateways=gateways,
         )
         config.check()
         return config

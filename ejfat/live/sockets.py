@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from ejfat.base.errors import BadRequestError, EjfatError
 from ejfat.control.epochs.calendar import TICKS
+from ejfat.control.members import ReceiverCounters
 from ejfat.events.event import Event, LostEvent, ReassemblyCounters, Segmenter
 from ejfat.events.reassembly import MAX_EVENT, MAX_HELD, Reassembler
 from ejfat.events.uri import Endpoint
@@ -266,6 +267,10 @@ class ReceiverThreads:
         for thread in self._threads:
             total.add(thread.reassembler.counters)
         return total
+
+    def measure(self) -> tuple[float, ReceiverCounters]:
+        """Return what a worker reports: the fill level, and its counters."""
+        return self.fill, ReceiverCounters.of(self.counters(), self.dequeued, self.enqueue_errors)
 
     def left(self) -> tuple[int, int]:
         """Return the numbers of incomplete events, and of complete ones that wait in the queue."""

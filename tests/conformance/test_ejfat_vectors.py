@@ -83,8 +83,8 @@ def test_vector_without_fields_is_refused() -> None:
 
 def test_example_of_the_document_comes_out_byte_for_byte(tmp_path: Path) -> None:
     out = tmp_path / "packets_out.pcap"
-    result = simulate(VECTORS / "seed_tables.txt", VECTORS / "seed_in.pcap", out)
-    assert (result.frames_in, result.frames_out) == (22, 22)
+    counters, written = simulate(VECTORS / "seed_tables.txt", VECTORS / "seed_in.pcap", out)
+    assert (counters.rx_packets, written) == (22, 22)
     assert out.read_bytes() == (VECTORS / "seed_out.pcap").read_bytes()
 
 

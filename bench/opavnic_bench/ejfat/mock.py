@@ -20,11 +20,11 @@ from typing import Any
 
 from ejfat.base.errors import EjfatError
 from ejfat.control.feedback import Gains
+from ejfat.control.members import ReceiverCounters
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
-from ejfat.events.event import ReassemblyCounters
 from ejfat.events.uri import EjfatUri
-from ejfat.live.feedback import Measured, Reporter, call, channel_to
+from ejfat.live.feedback import Reporter, call, channel_to
 from opavnic_bench.base.turns import PeerError
 from opavnic_bench.ejfat.relay import LOOPBACK
 
@@ -114,7 +114,7 @@ async def _serve(port: int, tell_ready: Callable[[], object], done: asyncio.Even
         )
         reporter = Reporter(uri, what, Gains())
         await reporter.register()
-        reports = asyncio.create_task(reporter.report(lambda: Measured(0.0, ReassemblyCounters())))
+        reports = asyncio.create_task(reporter.report(lambda: (0.0, ReceiverCounters())))
         try:
             question = pb.LoadBalancerStatusRequest(lbId=uri.lb_id)
 

@@ -220,21 +220,14 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
     @answered
     async def SendState(self, request: pb.SendStateRequest, by: Caller) -> pb.SendStateReply:
         _, session = self._allowed_session(by.secret, request.lbId, request.sessionId)
-        counters = ReceiverCounters(
-            events_received=request.totalEventsRecv,
-            events_reassembled=request.totalEventsReassembled,
-            reassembly_errors=request.totalEventsReassemblyErr,
-            events_dequeued=request.totalEventsDequeued,
-            enqueue_errors=request.totalEventEnqueueErr,
-            bytes_received=request.totalBytesRecv,
-            packets_received=request.totalPacketsRecv,
-        )
         session.report(
             self._world.now(),
             fill=request.fillPercent,
             control=request.controlSignal,
             ready=request.isReady,
-            counters=counters,
+            counters=ReceiverCounters(
+                **{name: getattr(request, field) for name, field in messages.COUNTERS.items()}
+            ),
         )
         return pb.SendStateReply()
 
@@ -276,7 +269,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         readable = [
             reservation
             for reservation in self._plane.reservations.values()
-            if any(permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions)
+            if token.allows(Action.READ_ONLY, reservation.path)
         ]
         now, ahead = self._world.now(), self._world.ahead()
         return pb.OverviewReply(loadBalancers=[overview_row(self._plane, r, now, ahead) for r in readable])
@@ -288,8 +281,9 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         series: dict[str, Series] = {}
         for text in request.seriesSelector:
             for selector in self._readable(by.secret, Selector.parse(text)):
-                series |= {found.name: found for found in self._plane.history.select(selector, since)}
-        reply = pb.TimeseriesResponse(timeseries=[messages.timeseries(one, ahead) for one in series.values()])
+                series.update(self._plane.history.select(selector, since))
+        found = [messages.timeseries(name, samples, ahead) for name, samples in series.items()]
+        reply = pb.TimeseriesResponse(timeseries=found)
         reply.since.CopyFrom(messages.timestamp(since + ahead))
         return reply
 
@@ -362,7 +356,7 @@ class LoadBalancerService(pb_grpc.LoadBalancerServicer):  # type: ignore[misc]
         return [
             replace(selector, reservation=str(number))
             for number, reservation in self._plane.reservations.items()
-            if any(permission.covers(Action.READ_ONLY, reservation.path) for permission in token.permissions)
+            if token.allows(Action.READ_ONLY, reservation.path)
         ]
 
     def _may_grant(self, parent: Token, wanted: Permission) -> bool:

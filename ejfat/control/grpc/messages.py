@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from ejfat.base.addresses import IpAddress, parse_ip
 from ejfat.base.errors import BadRequestError, UnknownError
 from ejfat.control.assignment import Strategy
+from ejfat.control.chains import FIRST_PORT, PORT_BITS
 from ejfat.control.epochs.demands import SlotRange
 from ejfat.control.health import (
     Issue,
@@ -38,7 +39,7 @@ _LONGEST_NUMBER = 20
 def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange], ahead: float) -> pb.WorkerStatus:
     """Return the status of a worker.
 
-    Args:    slots: its number of slots. ranges: its slots. ahead: see `replies.status_reply`.
+    Args:    slots: its number of slots. ranges: its slots. ahead: see `status_reply`.
     """
     worker = session.worker
     status = pb.WorkerStatus(
@@ -61,15 +62,36 @@ def worker_status(session: Session, slots: int, ranges: Sequence[SlotRange], ahe
     return status
 
 
+COUNTERS: Final = {
+    "events_received": "totalEventsRecv",
+    "events_reassembled": "totalEventsReassembled",
+    "reassembly_errors": "totalEventsReassemblyErr",
+    "events_dequeued": "totalEventsDequeued",
+    "enqueue_errors": "totalEventEnqueueErr",
+    "bytes_received": "totalBytesRecv",
+    "packets_received": "totalPacketsRecv",
+}
+"""The fields of messages that tell the receive counters of a worker, by those of `ReceiverCounters`."""
+
+
 def put_counters(message: pb.WorkerStatus | pb.SendStateRequest, counters: ReceiverCounters) -> None:
     """Put the receive counters of a worker into a message that tells them."""
-    message.totalEventsRecv = counters.events_received
-    message.totalEventsReassembled = counters.events_reassembled
-    message.totalEventsReassemblyErr = counters.reassembly_errors
-    message.totalEventsDequeued = counters.events_dequeued
-    message.totalEventEnqueueErr = counters.enqueue_errors
-    message.totalBytesRecv = counters.bytes_received
-    message.totalPacketsRecv = counters.packets_received
+    for name, field in COUNTERS.items():
+        setattr(message, field, getattr(counters, name))
+
+
+def total_report(sessions: Iterable[Session]) -> pb.SendStateRequest:
+    """Return the workers' reports as one, with means and sums; without a worker, not ready."""
+    present = [session for session in sessions if session.state is not SessionState.GONE]
+    count = len(present) or 1
+    report = pb.SendStateRequest(
+        fillPercent=sum(session.fill for session in present) / count,
+        controlSignal=sum(session.control for session in present) / count,
+        isReady=any(session.state is SessionState.READY for session in present),
+    )
+    for name, field in COUNTERS.items():
+        setattr(report, field, sum(getattr(session.counters, name) for session in present))
+    return report
 
 
 def slot_ranges(ranges: Iterable[pb.SlotRange]) -> tuple[SlotRange, ...]:
@@ -77,12 +99,10 @@ def slot_ranges(ranges: Iterable[pb.SlotRange]) -> tuple[SlotRange, ...]:
     return tuple(SlotRange(item.index, item.length) for item in ranges)
 
 
-def timeseries(series: Series, ahead: float) -> pb.Timeseries:
-    """Return a series as a message; `ahead`: see `replies.status_reply`."""
-    samples = [
-        pb.FloatSample(timestamp=round((at + ahead) * 1000), value=value) for at, value in series.samples
-    ]
-    return pb.Timeseries(name=series.name, float_samples=pb.FloatTimeseries(data=samples))
+def timeseries(name: str, series: Series, ahead: float) -> pb.Timeseries:
+    """Return a series as a message; `ahead`: see `status_reply`."""
+    samples = [pb.FloatSample(timestamp=round((at + ahead) * 1000), value=value) for at, value in series]
+    return pb.Timeseries(name=name, float_samples=pb.FloatTimeseries(data=samples))
 
 
 def permission(message: pb.TokenPermission) -> Permission:
@@ -215,8 +235,8 @@ def reservation_reply(
         syncUdpPort=config.sync_port + reservation.instance,
         dataIpv4Address="" if family == 6 else str(addresses.ipv4 or ""),
         dataIpv6Address="" if family == 4 else str(addresses.ipv6 or ""),
-        dataMinPort=config.data_min_port,
-        dataMaxPort=config.data_max_port,
+        dataMinPort=FIRST_PORT,
+        dataMaxPort=FIRST_PORT + (1 << PORT_BITS) - 1,
         fpgaLbId=reservation.instance,
         strategy=reservation.balancer.strategy.value,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -54,12 +54,8 @@ _LB_COUNTS: dict[str, Callable[[LbCounters], int]] = {
 }
 
 
-class Metric(NamedTuple):
-    """An array of counters."""
-
-    name: str
-    values: list[int]
-    """By index."""
+Metric = tuple[str, list[int]]
+"""The name of an array of counters, and their values by index."""
 
 
 class Metrics:
@@ -73,7 +69,7 @@ class Metrics:
     def read(self) -> Iterator[Metric]:
         """Yield all metrics, always in the same order."""
         for name, values in self._raw():
-            yield Metric(name, [value - self._baseline.get((name, i), 0) for i, value in enumerate(values)])
+            yield name, [value - self._baseline.get((name, i), 0) for i, value in enumerate(values)]
 
     def clear(self, chosen: Callable[[str, int, int], bool]) -> None:
         """Set each counter to zero for which `chosen(name, index, number of the metric's counters)` is true."""
@@ -82,7 +78,7 @@ class Metrics:
                 if chosen(name, index, len(values)):
                     self._baseline[name, index] = value
 
-    def _raw(self) -> Iterator[tuple[str, list[int]]]:
+    def _raw(self) -> Iterator[Metric]:
         counters = self._counters()
         yield (
             "rx_rslt_counter",
@@ -92,7 +88,7 @@ class Metrics:
         for name, count in _LB_COUNTS.items():
             yield f"lb_ctx_{name}_counter", [count(lb) for lb in lbs]
         for name, drop in _LB_DROPS.items():
-            yield f"lb_ctx_drop_{name}_pkt_counter", [lb.drops.get(drop, 0) for lb in lbs]
+            yield f"lb_ctx_drop_{name}_pkt_counter", [lb.drops[drop] for lb in lbs]
         yield "lb_mbr_tx_pkt_counter", _by_member(counters, lambda member: member.tx_packets)
         yield "lb_mbr_tx_byte_counter", _by_member(counters, lambda member: member.tx_bytes)
         for name, drop in _MEMBER_DROPS.items():

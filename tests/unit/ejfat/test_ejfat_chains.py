@@ -12,7 +12,8 @@ from typing import Any
 import grpc
 import pytest
 
-from ejfat.control.chains import Chain, aggregate
+from ejfat.control.chains import Chain
+from ejfat.control.grpc.messages import total_report
 from ejfat.control.members import ReceiverCounters, Session, SessionState, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
@@ -268,16 +269,16 @@ def test_chain_to_a_balancer_without_addresses_lets_nobody_in() -> None:
 
 
 def test_reports_of_workers_become_one() -> None:
-    assert not aggregate([]).ready
+    assert not total_report([]).isReady
     workers = [
         Session(n, n, Worker("w", ip_address("10.0.0.9"), 1), 0, 0, 1, fill=n / 4, control=n)
         for n in (0, 1, 2)
     ]
     workers[0].state, workers[2].state = SessionState.DRAINING, SessionState.GONE
     workers[0].counters.bytes_received = workers[1].counters.bytes_received = 5
-    total = aggregate(workers)
-    assert (total.fill, total.control, total.ready) == (0.125, 0.5, True)
-    assert total.counters.bytes_received == 10
+    total = total_report(workers)
+    assert (total.fillPercent, total.controlSignal, total.isReady) == (0.125, 0.5, True)
+    assert total.totalBytesRecv == 10
 
 
 async def test_chain_whose_session_was_ended_upstream_registers_again_as_it_was(

@@ -6,28 +6,28 @@ from hypothesis import strategies as st
 
 from ejfat.control.epochs.calendar import TICKS
 from ejfat.control.epochs.ticks import TickPredictor, TickSample
-from ejfat.control.feedback import FillController, Gains, Report, reweigh
+from ejfat.control.feedback import FillController, Gains, reweigh
 
 weights = st.dictionaries(st.integers(0, 20), st.floats(0, 5000), min_size=1, max_size=9)
 
 
 @given(weights=weights, control=st.floats(-3000, 3000))
 def test_reweigh_keeps_the_mean_and_stays_positive(weights: dict[int, float], control: float) -> None:
-    moved = reweigh(weights, {next(iter(weights)): Report(control=control)})
+    moved = reweigh(weights, dict.fromkeys(weights, (0.0, 0.0)) | {next(iter(weights)): (0.0, control)})
     assert min(moved.values()) > 0
     assert sum(moved.values()) / len(moved) == pytest.approx(1000, rel=0.02)
 
 
 def test_reweigh_without_signals_keeps_the_proportions() -> None:
-    moved = reweigh({1: 500.0, 2: 1500.0}, {1: Report(), 2: Report()})
+    moved = reweigh({1: 500.0, 2: 1500.0}, {1: (0.0, 0.0), 2: (0.0, 0.0)})
     assert moved == {1: 500.0, 2: 1500.0}
     assert reweigh({}, {}) == {}
 
 
 def test_reweigh_fill_level_takes_weight_from_the_full() -> None:
-    moved = reweigh({1: 1000, 2: 1000}, {1: Report(fill=0.9), 2: Report(fill=0.1)}, 1.0, fill_gain=500)
+    moved = reweigh({1: 1000, 2: 1000}, {1: (0.9, 0.0), 2: (0.1, 0.0)}, 1.0, fill_gain=500)
     assert moved == {1: 800, 2: 1200}
-    assert reweigh({1: 1000, 2: 1000}, {1: Report(fill=0.9), 2: Report(fill=0.1)}) == {1: 1000, 2: 1000}
+    assert reweigh({1: 1000, 2: 1000}, {1: (0.9, 0.0), 2: (0.1, 0.0)}) == {1: 1000, 2: 1000}
 
 
 def test_fill_controller_asks_for_less_when_full_and_for_more_when_empty() -> None:

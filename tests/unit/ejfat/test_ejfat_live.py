@@ -18,15 +18,15 @@ from ejfat.base.addresses import IpAddress
 from ejfat.base.errors import EjfatError
 from ejfat.control.balancer import Policy
 from ejfat.control.feedback import Gains
-from ejfat.control.members import Worker
+from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.demo.nodes import Ledger, event_data
-from ejfat.events.event import Event, LostEvent, ReassemblyCounters, Segmenter
+from ejfat.events.event import Event, LostEvent, Segmenter
 from ejfat.events.uri import Endpoint
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig
-from ejfat.live.feedback import Measured, Reporter
+from ejfat.live.feedback import Reporter
 from ejfat.live.ports import frames_of
 from ejfat.live.sockets import ReceivePlan, ReceiverThreads, SendPlan, send_events
 from ejfat.wire.headers import SyncHeader, parse_lb
@@ -166,10 +166,10 @@ async def test_worker_registers_reports_and_deregisters_over_the_network() -> No
     number = int(await reporter.register())
     reported = asyncio.Event()
 
-    def measure() -> Measured:
+    def measure() -> tuple[float, ReceiverCounters]:
         if session(number).fill:
             reported.set()
-        return Measured(0.75, ReassemblyCounters(packets=9))
+        return 0.75, ReceiverCounters(packets_received=9)
 
     task = asyncio.create_task(reporter.report(measure))
     await asyncio.wait_for(reported.wait(), 10)
@@ -195,9 +195,9 @@ async def test_control_plane_that_goes_and_comes_back_is_told_once_each(
     await reporter.register()
     looked = asyncio.Semaphore(0)
 
-    def measure() -> Measured:
+    def measure() -> tuple[float, ReceiverCounters]:
         looked.release()
-        return Measured(0.0, ReassemblyCounters())
+        return 0.0, ReceiverCounters()
 
     def told() -> list[str]:
         return [record.message for record in caplog.records if record.name == "ejfat.live.feedback"]

@@ -109,7 +109,7 @@ def test_packets_dropped_for_members_that_have_gone_are_counted_by_member_and_sh
     pipeline = build(implementation, load_script(SCRIPT + GONE))
     for tick in (1, 2, 2, 5):
         pipeline.process(frame(UDPLB2(tick=tick)))
-    values = {metric.name: metric.values for metric in Metrics(lambda: pipeline.counters).read()}
+    values = dict(Metrics(lambda: pipeline.counters).read())
     shown = {
         name: {index: count for index, count in enumerate(values[f"lb_mbr_{name}_counter"]) if count}
         for name in ("tx_pkt", "drop_soft_evicted", "drop_deregistered")

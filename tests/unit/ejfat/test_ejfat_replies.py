@@ -58,8 +58,8 @@ class Station:
     def values(self, path: str) -> list[float]:
         from ejfat.control.history import Selector
 
-        (series,) = self.app.plane.history.select(Selector.parse(path), 0.0)
-        return [value for _, value in series.samples]
+        ((_, series),) = self.app.plane.history.select(Selector.parse(path), 0.0)
+        return [value for _, value in series]
 
 
 @asynccontextmanager

@@ -13,13 +13,19 @@ from ejfat.control.plane import InstanceAddresses, PlaneConfig
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig
 from ejfat.live.lb_options import BalancerOptions
-from ejfat.live.routes import NextHops, Route, next_hop
+from ejfat.live.routes import next_hop
+from hfi_sim.netdev.routes import KernelRoute
 
-LINK = Route(ip_network("10.7.0.0/24"))
-DEFAULT = Route(ip_network("0.0.0.0/0"), ip_address("10.7.0.1"), 100)
-WORSE = Route(ip_network("0.0.0.0/0"), ip_address("10.7.0.2"), 200)
-LAB = Route(ip_network("10.9.0.0/16"), ip_address("10.7.0.9"))
-SIX = Route(ip_network("::/0"), ip_address("fe80::1"))
+
+def route(to: str, *via: str, metric: int = 0) -> KernelRoute:
+    return KernelRoute(ip_network(to), frozenset(map(ip_address, via)), frozenset(), metric)
+
+
+LINK = route("10.7.0.0/24")
+DEFAULT = route("0.0.0.0/0", "10.7.0.1", metric=100)
+WORSE = route("0.0.0.0/0", "10.7.0.2", metric=200)
+LAB = route("10.9.0.0/16", "10.7.0.9")
+SIX = route("::/0", "fe80::1")
 GIVEN = {4: ip_address("10.7.0.254")}
 
 
@@ -36,7 +42,7 @@ GIVEN = {4: ip_address("10.7.0.254")}
         ("8.8.8.8", [], GIVEN, "10.7.0.254"),
     ],
 )
-def test_next_hop(address: str, routes: list[Route], gateways: dict[int, object], hop: str) -> None:
+def test_next_hop(address: str, routes: list[KernelRoute], gateways: dict[int, object], hop: str) -> None:
     assert str(next_hop(ip_address(address), routes, gateways)) == hop  # type: ignore[arg-type]
 
 
@@ -52,11 +58,11 @@ async def test_worker_behind_a_gateway_gets_its_mac_and_one_that_is_silent_is_na
             asyncio.get_running_loop().call_soon(app.receive, reply)
 
     plane = PlaneConfig(0x020000000001, (InstanceAddresses(ip_address("10.7.0.100")),))
-    app = LbApp(AppConfig(plane, next_hops=NextHops("", GIVEN)), wire)
+    app = LbApp(AppConfig(plane, gateways=GIVEN), wire)
     app.program()
     assert await app._resolve(ip_address("8.8.8.8")) == 0x0200000000FE
     assert set(asked) == {"10.7.0.254"}
-    app.config = AppConfig(plane, next_hops=NextHops("", {4: ip_address("10.7.0.253")}))
+    app.config = AppConfig(plane, gateways={4: ip_address("10.7.0.253")})
     with pytest.raises(ControlError, match=r"10\.7\.0\.253, the next hop to 8\.8\.8\.8, does not answer"):
         await app._resolve(ip_address("8.8.8.8"))
 

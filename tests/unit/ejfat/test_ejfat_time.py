@@ -11,13 +11,12 @@ import pytest
 
 from ejfat.control.feedback import Gains
 from ejfat.control.grpc.messages import status_reply
-from ejfat.control.members import SessionState, Worker
+from ejfat.control.members import ReceiverCounters, SessionState, Worker
 from ejfat.control.pb import loadbalancer_pb2 as pb
 from ejfat.control.plane import InstanceAddresses, PlaneConfig
-from ejfat.events.event import ReassemblyCounters
 from ejfat.live.app import LbApp
 from ejfat.live.app_config import AppConfig
-from ejfat.live.feedback import Measured, Reporter
+from ejfat.live.feedback import Reporter
 from unit.ejfat.test_ejfat_live import SENDER, WORKER, Wire
 
 START = 1_700_000_000.0
@@ -120,7 +119,7 @@ async def test_worker_whose_session_was_ended_registers_again_with_the_token_tha
     reporter = Reporter(uri, request, Gains())
     balancer = wire.app.plane.get(uri.lb_id).balancer
     first = balancer.session(int(await reporter.register()))
-    task = asyncio.create_task(reporter.report(lambda: Measured(0.5, ReassemblyCounters())))
+    task = asyncio.create_task(reporter.report(lambda: (0.5, ReceiverCounters())))
     first.reported_at -= 61  # it was stopped for so long
     wire.app.advance()
     assert first.state is SessionState.GONE
