@@ -22,14 +22,14 @@ from hfi_sim.wire.mad.header import MAD_SIZE, Method
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
 from hfi_sim.wire.sma.tables import (
+    HFI_CONGESTION_CONTROL,
+    LED_INFO,
+    PARTITION_TABLE,
+    SC_TO_VL,
+    SL_TO_SC,
+    VL_ARB,
     BufferControl,
-    HfiCongestionControl,
     HfiCongestionSetting,
-    LedInfo,
-    PartitionTable,
-    ScToVl,
-    SlToSc,
-    VlArb,
 )
 from opavnic.conformance.asked_hfi import LID, SWITCH_LID, AskedHfi, build_pm, build_smp
 from opavnic.conformance.hfi1_kernel import activate, hfi1
@@ -45,17 +45,17 @@ SIZES: Final = {
     SubnetAttrId.NODE_DESCRIPTION: NodeDescription.SIZE,
     SubnetAttrId.NODE_INFO: NodeInfo.SIZE,
     SubnetAttrId.PORT_INFO: PortInfo.SIZE,
-    SubnetAttrId.PARTITION_TABLE: PartitionTable.SIZE,
-    SubnetAttrId.SL_TO_SC: SlToSc.SIZE,
-    SubnetAttrId.SC_TO_SL: SlToSc.SIZE,
-    SubnetAttrId.SC_TO_VLT: ScToVl.SIZE,
-    SubnetAttrId.SC_TO_VLNT: ScToVl.SIZE,
-    SubnetAttrId.VL_ARB: VlArb.SIZE,
-    SubnetAttrId.LED_INFO: LedInfo.SIZE,
+    SubnetAttrId.PARTITION_TABLE: PARTITION_TABLE.size,
+    SubnetAttrId.SL_TO_SC: SL_TO_SC.size,
+    SubnetAttrId.SC_TO_SL: SL_TO_SC.size,
+    SubnetAttrId.SC_TO_VLT: SC_TO_VL.size,
+    SubnetAttrId.SC_TO_VLNT: SC_TO_VL.size,
+    SubnetAttrId.VL_ARB: VL_ARB.size,
+    SubnetAttrId.LED_INFO: LED_INFO.size,
     SubnetAttrId.PORT_STATE_INFO: PortStateInfo.SIZE,
     SubnetAttrId.BUFFER_CONTROL: BufferControl.SIZE,
     SubnetAttrId.HFI_CONGESTION_SETTING: HfiCongestionSetting.SIZE,
-    SubnetAttrId.HFI_CONGESTION_CONTROL: HfiCongestionControl.SIZE,
+    SubnetAttrId.HFI_CONGESTION_CONTROL: HFI_CONGESTION_CONTROL.size,
 }
 MODIFIERS: Final = (
     0,

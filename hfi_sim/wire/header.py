@@ -303,6 +303,12 @@ def declared(
     return declare
 
 
+def layout(name: str, title: str, fields: Mapping[str, Field], *, module: str, source: str) -> Header:
+    """Declare a big-endian header without a class; to build it, fields that are left out are 0."""
+    zeros = {field: item.zero for field, item in fields.items()}
+    return Header(name, title, "big", fields, module=module, source=source, names_itself=True, defaults=zeros)
+
+
 def structure(name: str, fields: str, order: Order, module: str, *, within: str = "") -> Header:
     """Declare a structure of a public C header as it stands there; to build it, fields that are left out are 0.
 

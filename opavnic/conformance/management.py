@@ -23,20 +23,9 @@ from hfi_sim.wire.mad.pma_attributes import (
     ErrorInfoRequest,
     PortCountersRequest,
 )
+from hfi_sim.wire.sma import tables
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
-from hfi_sim.wire.sma.tables import (
-    BufferControl,
-    CongestionInfo,
-    HfiCongestionControl,
-    HfiCongestionSetting,
-    LedInfo,
-    PartitionTable,
-    ScToSl,
-    ScToVl,
-    SlToSc,
-    VlArb,
-)
 from opavnic.conformance.asked_hfi import SMP_DATA, AskedHfi, SimulatedHfi
 from opavnic.conformance.mad_sessions import ARM, Exchange, MadSession
 from opavnic.conformance.result import CaseDifference, Result, read_cases
@@ -44,22 +33,22 @@ from opavnic.conformance.result import CaseDifference, Result, read_cases
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SMA: Final[dict[int, type[WireHeader]]] = {
+_SMA: Final[dict[int, Header | type[WireHeader]]] = {
     SubnetAttrId.NODE_DESCRIPTION: NodeDescription,
     SubnetAttrId.NODE_INFO: NodeInfo,
     SubnetAttrId.PORT_INFO: PortInfo,
-    SubnetAttrId.PARTITION_TABLE: PartitionTable,
-    SubnetAttrId.SL_TO_SC: SlToSc,
-    SubnetAttrId.SC_TO_SL: ScToSl,
-    SubnetAttrId.SC_TO_VLT: ScToVl,
-    SubnetAttrId.SC_TO_VLNT: ScToVl,
-    SubnetAttrId.VL_ARB: VlArb,
-    SubnetAttrId.LED_INFO: LedInfo,
+    SubnetAttrId.PARTITION_TABLE: tables.PARTITION_TABLE,
+    SubnetAttrId.SL_TO_SC: tables.SL_TO_SC,
+    SubnetAttrId.SC_TO_SL: tables.SC_TO_SL,
+    SubnetAttrId.SC_TO_VLT: tables.SC_TO_VL,
+    SubnetAttrId.SC_TO_VLNT: tables.SC_TO_VL,
+    SubnetAttrId.VL_ARB: tables.VL_ARB,
+    SubnetAttrId.LED_INFO: tables.LED_INFO,
     SubnetAttrId.PORT_STATE_INFO: PortStateInfo,
-    SubnetAttrId.BUFFER_CONTROL: BufferControl,
-    SubnetAttrId.CONGESTION_INFO: CongestionInfo,
-    SubnetAttrId.HFI_CONGESTION_SETTING: HfiCongestionSetting,
-    SubnetAttrId.HFI_CONGESTION_CONTROL: HfiCongestionControl,
+    SubnetAttrId.BUFFER_CONTROL: tables.BufferControl,
+    SubnetAttrId.CONGESTION_INFO: tables.CONGESTION_INFO,
+    SubnetAttrId.HFI_CONGESTION_SETTING: tables.HfiCongestionSetting,
+    SubnetAttrId.HFI_CONGESTION_CONTROL: tables.HFI_CONGESTION_CONTROL,
 }
 _PMA: Final[dict[int, tuple[int, Header | type[WireHeader]]]] = {
     PmAttrId.PORT_STATUS: (0, PORT_STATUS),

@@ -32,7 +32,7 @@ from hfi_sim.wire.mad.fm_packet import build_fm_packet, parse_mad_packet
 from hfi_sim.wire.mad.header import MAD_SIZE, MadClass, MadHeader, Method
 from hfi_sim.wire.mad.smp_header import DirectedHeader
 from hfi_sim.wire.sma.port_info import PortInfo
-from hfi_sim.wire.sma.tables import PKEYS_PER_BLOCK, BufferControl, PartitionTable, ScToSl, SlToSc
+from hfi_sim.wire.sma.tables import PARTITION_TABLE, PKEYS_PER_BLOCK, BufferControl
 
 log = logging.getLogger("opavnic.kernel.hfi1")
 _ONE: Final = 1 << 24 | 1
@@ -166,10 +166,10 @@ class Hfi1Setup:
             return False
         info = replace(info, lid=port.lid, lmc=port.lmc, master_sm_lid=port.sm_lid, state=0, physical_state=0)
         yield Method.SET, SubnetAttrId.PORT_INFO, _ONE, info.build()
-        table = PartitionTable(pkeys=in_their_places(port.pkeys))
-        yield Method.SET, SubnetAttrId.PARTITION_TABLE, _BLOCK, table.build()
-        yield Method.SET, SubnetAttrId.SL_TO_SC, 0, SlToSc(scs=tuple(port.settings.sl_to_sc)).build()
-        yield Method.SET, SubnetAttrId.SC_TO_SL, 0, ScToSl(sls=tuple(port.settings.sc_to_sl)).build()
+        table = PARTITION_TABLE.build(pkeys=in_their_places(port.pkeys))
+        yield Method.SET, SubnetAttrId.PARTITION_TABLE, _BLOCK, table
+        yield Method.SET, SubnetAttrId.SL_TO_SC, 0, bytes(port.settings.sl_to_sc)
+        yield Method.SET, SubnetAttrId.SC_TO_SL, 0, bytes(port.settings.sc_to_sl)
         if port.state is not PortState.ACTIVE:
             return True
         if before == PortState.INIT:

@@ -14,28 +14,10 @@ from hfi_sim.wire.mad import pma_attributes as pm
 from hfi_sim.wire.mad.attributes import PmAttrId, SaAttrId, SubnetAttrId
 from hfi_sim.wire.sa import records
 from hfi_sim.wire.sa.by_attribute import RECORDS, RECORDS_IB
+from hfi_sim.wire.sma import tables
 from hfi_sim.wire.sma.node import IbNodeInfo, NodeDescription, NodeInfo, SwitchInfo
 from hfi_sim.wire.sma.notice import SubnetNotice
 from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
-from hfi_sim.wire.sma.tables import (
-    BUFFER_CONTROL_BLOCK,
-    BufferControl,
-    CongestionInfo,
-    HfiCongestionControl,
-    HfiCongestionSetting,
-    LedInfo,
-    LinearBlock,
-    MulticastBlock,
-    PartitionTable,
-    ScToSc,
-    ScToScMultiSet,
-    ScToSl,
-    ScToVl,
-    SlToSc,
-    SmInfo,
-    SwitchCongestionSetting,
-    VlArb,
-)
 
 _PORT_INFO_BLOCK: Final = 248
 
@@ -51,11 +33,10 @@ class Kind:
     """Attributes that are the bytes of a field."""
 
 
-def _kind(declared: type[WireHeader], stride: int = 0) -> Kind:
+def _kind(declared: type[WireHeader] | Header, stride: int = 0) -> Kind:
+    header = declared if isinstance(declared, Header) else declared.HEADER
     inside = getattr(declared, "INSIDE", {})
-    return Kind(
-        declared.HEADER, stride or declared.SIZE, {name: kind.HEADER for name, kind in inside.items()}
-    )
+    return Kind(header, stride or header.size, {name: kind.HEADER for name, kind in inside.items()})
 
 
 SUBNET: Final[dict[int, Kind]] = {
@@ -64,25 +45,25 @@ SUBNET: Final[dict[int, Kind]] = {
     SubnetAttrId.NODE_INFO: _kind(NodeInfo),
     SubnetAttrId.SWITCH_INFO: _kind(SwitchInfo),
     SubnetAttrId.PORT_INFO: _kind(PortInfo, _PORT_INFO_BLOCK),
-    SubnetAttrId.PARTITION_TABLE: _kind(PartitionTable),
-    SubnetAttrId.SL_TO_SC: _kind(SlToSc),
-    SubnetAttrId.VL_ARB: _kind(VlArb),
-    SubnetAttrId.LINEAR_FORWARDING: _kind(LinearBlock),
-    SubnetAttrId.MULTICAST_FORWARDING: _kind(MulticastBlock),
-    SubnetAttrId.SM_INFO: _kind(SmInfo),
-    SubnetAttrId.LED_INFO: _kind(LedInfo),
-    SubnetAttrId.SC_TO_SC: _kind(ScToSc),
-    SubnetAttrId.SC_TO_SC_MULTISET: _kind(ScToScMultiSet),
-    SubnetAttrId.SC_TO_SL: _kind(ScToSl),
-    SubnetAttrId.SC_TO_VLR: _kind(ScToVl),
-    SubnetAttrId.SC_TO_VLT: _kind(ScToVl),
-    SubnetAttrId.SC_TO_VLNT: _kind(ScToVl),
+    SubnetAttrId.PARTITION_TABLE: _kind(tables.PARTITION_TABLE),
+    SubnetAttrId.SL_TO_SC: _kind(tables.SL_TO_SC),
+    SubnetAttrId.VL_ARB: _kind(tables.VL_ARB),
+    SubnetAttrId.LINEAR_FORWARDING: _kind(tables.LINEAR_BLOCK),
+    SubnetAttrId.MULTICAST_FORWARDING: _kind(tables.MULTICAST_BLOCK),
+    SubnetAttrId.SM_INFO: _kind(tables.SmInfo),
+    SubnetAttrId.LED_INFO: _kind(tables.LED_INFO),
+    SubnetAttrId.SC_TO_SC: _kind(tables.SC_TO_SC),
+    SubnetAttrId.SC_TO_SC_MULTISET: _kind(tables.SC_TO_SC_MULTISET),
+    SubnetAttrId.SC_TO_SL: _kind(tables.SC_TO_SL),
+    SubnetAttrId.SC_TO_VLR: _kind(tables.SC_TO_VL),
+    SubnetAttrId.SC_TO_VLT: _kind(tables.SC_TO_VL),
+    SubnetAttrId.SC_TO_VLNT: _kind(tables.SC_TO_VL),
     SubnetAttrId.PORT_STATE_INFO: _kind(PortStateInfo),
-    SubnetAttrId.BUFFER_CONTROL: _kind(BufferControl, BUFFER_CONTROL_BLOCK),
-    SubnetAttrId.CONGESTION_INFO: _kind(CongestionInfo),
-    SubnetAttrId.SWITCH_CONGESTION_SETTING: _kind(SwitchCongestionSetting),
-    SubnetAttrId.HFI_CONGESTION_SETTING: _kind(HfiCongestionSetting),
-    SubnetAttrId.HFI_CONGESTION_CONTROL: _kind(HfiCongestionControl),
+    SubnetAttrId.BUFFER_CONTROL: _kind(tables.BufferControl, tables.BUFFER_CONTROL_BLOCK),
+    SubnetAttrId.CONGESTION_INFO: _kind(tables.CONGESTION_INFO),
+    SubnetAttrId.SWITCH_CONGESTION_SETTING: _kind(tables.SWITCH_CONGESTION_SETTING),
+    SubnetAttrId.HFI_CONGESTION_SETTING: _kind(tables.HfiCongestionSetting),
+    SubnetAttrId.HFI_CONGESTION_CONTROL: _kind(tables.HFI_CONGESTION_CONTROL),
 }
 """Attributes of subnet management, in MADs of base version 0x80; the uppermost byte of the modifier says how many."""
 

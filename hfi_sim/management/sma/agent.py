@@ -24,17 +24,16 @@ from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest, Subn
 from hfi_sim.nodes.end_port import PortSettings
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
-from hfi_sim.wire.header import WireHeader
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import BASE_VERSION_IB, MadClass, MadHeader, MadStatus, Method
 from hfi_sim.wire.mad.smp_header import CLASS_VERSION, LidRoutedHeader
 from hfi_sim.wire.sma.node import IbNodeInfo
 from hfi_sim.wire.sma.notice import (
+    BAD_KEY,
+    BAD_MKEY,
+    CAPABILITIES,
+    LINK_STATE,
     NOTICE_DATA,
-    BadKeyData,
-    BadMkeyData,
-    CapabilityData,
-    LinkStateData,
     NoticeType,
     Producer,
     SubnetNotice,
@@ -209,22 +208,22 @@ class SubnetManagementAgent:
     def _link_changed(self, port: SwitchPort) -> None:
         """Tell that a port of the switch has got or lost its link."""
         lid = port.switch.port0.lid
-        self._trap(TrapNumber.LINK_STATE_CHANGE, NoticeType.URGENT, LinkStateData(lid))
+        self._trap(TrapNumber.LINK_STATE_CHANGE, NoticeType.URGENT, LINK_STATE.build(lid=lid))
 
     def _tell_announcement(self, port: HfiPort, described: bool) -> None:
         """Tell the capabilities, or that the node describes itself otherwise: the flag alone, as the driver does."""
-        data = CapabilityData(lid=port.lid, description_changed=True) if described else capabilities_of(port)
+        data = CAPABILITIES.build(lid=port.lid, description_changed=True) if described else capabilities_of(port)
         self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
 
     def _tell_bad_pkey(self, asked: SmpRequest) -> None:
         request = asked.request
-        data = BadKeyData(lid1=request.slid, lid2=request.dlid, key=request.pkey)
+        data = BAD_KEY.build(lid1=request.slid, lid2=request.dlid, key=request.pkey)
         self._trap(TrapNumber.BAD_PKEY, NoticeType.SECURITY, data)
 
     def _tell_bad_mkey(self, asked: SmpRequest) -> None:
         smp, request = asked.smp, asked.request
         hops = min(smp.hop_count, _RETURN_PATH) if smp.directed else 0
-        data = BadMkeyData(
+        data = BAD_MKEY.build(
             lid=request.slid,
             dr_slid=smp.dr_slid or 0xFFFFFFFF if smp.directed else 0,
             method=request.header.method,
@@ -238,7 +237,7 @@ class SubnetManagementAgent:
         )
         self._trap(TrapNumber.BAD_MKEY, NoticeType.SECURITY, data)
 
-    def _trap(self, number: TrapNumber, kind: NoticeType, data: WireHeader) -> None:
+    def _trap(self, number: TrapNumber, kind: NoticeType, data: bytes) -> None:
         """Send a trap to the subnet manager, if one has said where it is."""
         settings = self._port.settings
         if not settings.trap_lid or not self._port.lid:
@@ -248,7 +247,7 @@ class SubnetManagementAgent:
             producer=Producer.SWITCH if isinstance(self._port, SwitchPort0) else Producer.HFI,
             trap_number=number,
             issuer_lid=self._port.lid,
-            data=data.build().ljust(NOTICE_DATA, b"\0"),
+            data=data.ljust(NOTICE_DATA, b"\0"),
         )
         tid = self._next_tid
         self._next_tid += 1

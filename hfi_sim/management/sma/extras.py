@@ -21,10 +21,11 @@ from hfi_sim.wire.mad.header import MadStatus
 from hfi_sim.wire.sma.tables import (
     CABLE_INFO_SIZE,
     CCT_BLOCK,
-    CongestionInfo,
+    CONGESTION_INFO,
+    LED_INFO,
+    LOG_ENTRIES,
+    SWITCH_CONGESTION_SETTING,
     HfiCongestionSetting,
-    LedInfo,
-    SwitchCongestionSetting,
 )
 
 _LED_ON: Final = 1 << 31
@@ -38,14 +39,15 @@ _PORT_SETTING_SIZE: Final = 4
 def led_info(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for LedInfo: the beacon of consecutive ports."""
     ports = node.ports(question)
-    blocks = question.blocks(LedInfo.SIZE, len(ports))
+    blocks = question.blocks(LED_INFO.size, len(ports))
     if question.is_set:
         for port, block in zip(ports, blocks, strict=True):
-            is_on = bool(LedInfo.parse(block).led_mask & _LED_ON)
+            is_on = bool(LED_INFO.parse(block).led_mask & _LED_ON)
             port.settings.info = replace(port.settings.info, led_enabled=is_on)
     masks = (_LED_ON if port.settings.info.led_enabled else 0 for port in ports)
-    echoed = [LedInfo.parse(block).reserved if question.is_set else 0 for block in blocks]
-    return b"".join(LedInfo(mask, reserved).build() for mask, reserved in zip(masks, echoed, strict=True))
+    echoed = [LED_INFO.parse(block).reserved if question.is_set else 0 for block in blocks]
+    pairs = zip(masks, echoed, strict=True)
+    return b"".join(LED_INFO.build(led_mask=mask, reserved=reserved) for mask, reserved in pairs)
 
 
 def cable_info(node: SmaNode, question: AttributeRequest) -> bytes:
@@ -63,13 +65,14 @@ def cable_info(node: SmaNode, question: AttributeRequest) -> bytes:
 
 def congestion_info(node: SmaNode, _question: AttributeRequest) -> bytes:
     """Answer for CongestionInfo."""
-    return CongestionInfo(control_table_cap=0 if node.switch is not None else _CONTROL_BLOCKS).build()
+    blocks = 0 if node.switch is not None else _CONTROL_BLOCKS
+    return CONGESTION_INFO.build(control_table_cap=blocks, log_length=LOG_ENTRIES)
 
 
 def switch_congestion_setting(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion setting of a switch."""
     node.the_switch()
-    return _kept(node, question, SwitchCongestionSetting.SIZE)
+    return _kept(node, question, SWITCH_CONGESTION_SETTING.size)
 
 
 def switch_port_congestion_setting(node: SmaNode, question: AttributeRequest) -> bytes:

@@ -24,7 +24,7 @@ from hfi_sim.nodes.hfi import Hfi, HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, NodeType, SwitchInfo
-from hfi_sim.wire.sma.notice import CapabilityData
+from hfi_sim.wire.sma.notice import CAPABILITIES
 from hfi_sim.wire.sma.port_info import (
     CAP3_ASYNC_SC2VL,
     CAP3_SHARED_SPACE,
@@ -271,9 +271,9 @@ def _allows_management(port: Port, far: HfiPort | SwitchPort | None) -> bool:
     return end.mgmt_allowed if isinstance(end, HfiPort) else True
 
 
-def capabilities_of(port: HfiPort | SwitchPort0) -> CapabilityData:
+def capabilities_of(port: HfiPort | SwitchPort0) -> bytes:
     """Return what a notice tells of a port whose capabilities have changed."""
-    return CapabilityData(
+    return CAPABILITIES.build(
         lid=port.lid, capability_mask=_capability_mask(port), capability_mask3=_capability_mask3(port)
     )
 

@@ -16,10 +16,10 @@ from hfi_sim.wire.sma.node import SwitchInfo
 from hfi_sim.wire.sma.tables import (
     GROUPS_PER_BLOCK,
     LIDS_PER_BLOCK,
+    LINEAR_BLOCK,
+    MULTICAST_BLOCK,
     NO_PORT,
     PORTS_PER_POSITION,
-    LinearBlock,
-    MulticastBlock,
 )
 
 _ALL_LINEAR: Final = 1 << 18
@@ -51,7 +51,7 @@ def switch_info(node: SmaNode, question: AttributeRequest) -> bytes:
 def linear_table(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for blocks of the linear forwarding table."""
     switch = node.the_switch()
-    blocks = question.blocks(LinearBlock.SIZE)
+    blocks = question.blocks(LINEAR_BLOCK.size)
     first = (question.attr_mod & 0x3FFFF) * LIDS_PER_BLOCK
     end = first + len(blocks) * LIDS_PER_BLOCK
     info = switch_info_of(switch)
@@ -85,7 +85,7 @@ def _set_routes(switch: Switch, first: int, ports: bytes) -> None:
 def multicast_table(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for blocks of the multicast forwarding table: 64 of the ports of 8 groups each."""
     switch = node.the_switch()
-    blocks = question.blocks(MulticastBlock.SIZE)
+    blocks = question.blocks(MULTICAST_BLOCK.size)
     position = question.attr_mod >> 22 & 3
     first = (question.attr_mod & 0xFFFFF) * GROUPS_PER_BLOCK
     end = first + len(blocks) * GROUPS_PER_BLOCK
@@ -94,7 +94,7 @@ def multicast_table(node: SmaNode, question: AttributeRequest) -> bytes:
     if end > switch.info.multicast_fdb_cap:
         raise AttributeRefusedError
     if question.is_set:
-        masks = [mask for block in blocks for mask in MulticastBlock.parse(block).masks]
+        masks = [mask for block in blocks for mask in MULTICAST_BLOCK.parse(block).masks]
         if question.attr_mod & _ALL_MULTICAST:
             top = switch.info.multicast_fdb_top & 0xFFFFF
             rounds = max(top - first, 0) // GROUPS_PER_BLOCK + 1
@@ -102,9 +102,9 @@ def multicast_table(node: SmaNode, question: AttributeRequest) -> bytes:
         _set_groups(switch, first, position, masks)
     mlids = range(LID_MULTICAST_FIRST + first, LID_MULTICAST_FIRST + end, GROUPS_PER_BLOCK)
     return b"".join(
-        MulticastBlock(
-            tuple(_mask_of(switch.mft, mlid + number, position) for number in range(GROUPS_PER_BLOCK))
-        ).build()
+        MULTICAST_BLOCK.build(
+            masks=tuple(_mask_of(switch.mft, mlid + number, position) for number in range(GROUPS_PER_BLOCK))
+        )
         for mlid in mlids
     )
 

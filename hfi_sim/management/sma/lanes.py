@@ -17,7 +17,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
-from hfi_sim.wire.sma.tables import BUFFER_CONTROL_BLOCK, BufferControl, VlArb
+from hfi_sim.wire.sma.tables import BUFFER_CONTROL_BLOCK, VL_ARB, BufferControl
 
 _LOW: Final = 0
 _HIGH: Final = 1
@@ -26,7 +26,7 @@ _HFI_TURNS: Final = 2 * 16
 """Bytes of the turns that an HFI has, and keeps."""
 _HFI_SECTIONS: Final = (_HFI_TURNS, _HFI_TURNS, 2 * 32, 0)
 """Bytes of each section that an HFI has."""
-_NONE_PREEMPTS: Final = (b"\x0f\0" * 32).ljust(VlArb.SIZE, b"\0")
+_NONE_PREEMPTS: Final = (b"\x0f\0" * 32).ljust(VL_ARB.size, b"\0")
 """What an HFI says of preempting VLs, which it has not."""
 _SECTIONS: Final = 4
 _LIMIT_UNIT: Final = 4096
@@ -55,20 +55,20 @@ def vl_arbitration(node: SmaNode, question: AttributeRequest) -> bytes:
             if section > _HIGH:
                 has = _HFI_SECTIONS[section]
                 raise AttributeRefusedError(MadStatus.UNSUPPORTED, read(port)[:has] + block[has:])
-            block = block[:_HFI_TURNS].ljust(VlArb.SIZE, b"\0")
+            block = block[:_HFI_TURNS].ljust(VL_ARB.size, b"\0")
         port.settings.tables[SubnetAttrId.VL_ARB, section] = block
         arbitrate(port)
 
-    shown = of_ports(node, question, VlArb.SIZE, read, write)
+    shown = of_ports(node, question, VL_ARB.size, read, write)
     if isinstance(node.port, HfiPort) and question.is_set:  # what the HFI has, over what was sent
-        return shown[: _HFI_SECTIONS[section]] + question.data[_HFI_SECTIONS[section] : VlArb.SIZE]
+        return shown[: _HFI_SECTIONS[section]] + question.data[_HFI_SECTIONS[section] : VL_ARB.size]
     return shown
 
 
 def _section_of(port: Port, section: int) -> bytes:
     if isinstance(port, HfiPort) and section == _PREEMPTING:
         return _NONE_PREEMPTS
-    return port.settings.tables.get((SubnetAttrId.VL_ARB, section), bytes(VlArb.SIZE))
+    return port.settings.tables.get((SubnetAttrId.VL_ARB, section), bytes(VL_ARB.size))
 
 
 def arbitrate(port: Port) -> None:
@@ -84,7 +84,7 @@ def arbitrate(port: Port) -> None:
 def _weights(section: bytes) -> tuple[int, ...]:
     """Return the weight of each VL: of all its entries."""
     weights = [0] * _VLS
-    for entry in VlArb.parse(section).entries:
+    for entry in VL_ARB.parse(section).entries:
         weights[entry["vl"]] += entry["weight"]
     return tuple(weights[:MAX_VLS])
 

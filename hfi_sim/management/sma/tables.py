@@ -20,9 +20,9 @@ from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
 from hfi_sim.wire.sma.tables import (
+    PARTITION_TABLE,
     PKEYS_PER_BLOCK,
-    PartitionTable,
-    ScToScMultiSet,
+    SC_TO_SC_MULTISET,
 )
 
 _HFI_PKEYS: Final = 16
@@ -48,7 +48,7 @@ def partition_table(node: SmaNode, question: AttributeRequest) -> bytes:
     port = node.port_at(question.attr_mod >> 16 & 0xFF)
     if node.switch is None and not question.count:
         raise AttributeRefusedError
-    blocks = question.blocks(PartitionTable.SIZE)
+    blocks = question.blocks(PARTITION_TABLE.size)
     first = (question.attr_mod & 0x7FF) * PKEYS_PER_BLOCK
     end = first + len(blocks) * PKEYS_PER_BLOCK
     if end > partition_cap_of(port):
@@ -56,13 +56,13 @@ def partition_table(node: SmaNode, question: AttributeRequest) -> bytes:
     table = list(_pkeys(port))
     table += [0] * (end - len(table))
     if question.is_set:
-        table[first:end] = [pkey for block in blocks for pkey in PartitionTable.parse(block).pkeys]
+        table[first:end] = [pkey for block in blocks for pkey in PARTITION_TABLE.parse(block).pkeys]
         if isinstance(port, HfiPort) and PKEY_LIMITED_MANAGEMENT not in table[:_HFI_PKEYS]:
             raise AttributeRefusedError
         _set_pkeys(port, table)
         table = [*_pkeys(port), *([0] * end)]
     return b"".join(
-        PartitionTable(tuple(table[at : at + PKEYS_PER_BLOCK])).build()
+        PARTITION_TABLE.build(pkeys=tuple(table[at : at + PKEYS_PER_BLOCK]))
         for at in range(first, end, PKEYS_PER_BLOCK)
     )
 
@@ -173,8 +173,8 @@ def sc_to_sc_multiset(node: SmaNode, question: AttributeRequest) -> bytes:
     node.the_switch()
     if not question.is_set:
         raise AttributeRefusedError(MadStatus.UNSUPPORTED)
-    blocks = question.blocks(ScToScMultiSet.SIZE)
-    wanted = [ScToScMultiSet.parse(block) for block in blocks]
+    blocks = question.blocks(SC_TO_SC_MULTISET.size)
+    wanted = [SC_TO_SC_MULTISET.parse(block) for block in blocks]
     tables = [(_bits(each.ingress), _bits(each.egress), _channels_in(bytes(each.scs))) for each in wanted]
     _set_sc_to_sc(node, tables)
     return b"".join(blocks)

@@ -45,9 +45,9 @@ from hfi_sim.wire.sa.records import McMemberRecord, SaClassPortInfo, SmInfoRecor
 from hfi_sim.wire.sa.records_ib import IbClassPortInfo, IbMcMemberRecord, IbNotice
 from hfi_sim.wire.sa.records_tables import CableInfoRecord
 from hfi_sim.wire.sma.notice import (
+    CAPABILITIES,
+    LINK_STATE,
     NOTICE_DATA,
-    CapabilityData,
-    LinkStateData,
     NoticeType,
     Producer,
     SubnetNotice,
@@ -278,14 +278,16 @@ class Administration:
 
     def capabilities_changed(self, port: HfiPort, *, described: bool = False) -> None:
         """Take note that a port has announced something, or withdrawn it; or that its node describes itself anew."""
-        data = CapabilityData(lid=port.lid, description_changed=True) if described else capabilities_of(port)
+        data = (
+            CAPABILITIES.build(lid=port.lid, description_changed=True) if described else capabilities_of(port)
+        )
         self._announce(
             TrapNumber.CAPABILITY_CHANGE,
             NoticeType.INFORMATIONAL,
             Producer.HFI,
             port.lid,
             port.guid,
-            data.build(),
+            data,
         )
 
     def link_changed(self, switch: Switch) -> None:
@@ -296,7 +298,7 @@ class Administration:
             Producer.SWITCH,
             switch.lid,
             switch.node_guid,
-            LinkStateData(switch.lid).build(),
+            LINK_STATE.build(lid=switch.lid),
         )
 
     def _announce_gid(self, trap: TrapNumber, gid: bytes) -> None:

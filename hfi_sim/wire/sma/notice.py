@@ -5,11 +5,12 @@ Source: stl_mad_types.h of opa-ff: STL_NOTICE; stl_sm_types.h: STL_TRAP_*.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from hfi_sim.wire.field import BYTES, FLAG, HEX, Code, Field
-from hfi_sim.wire.header import WireHeader, declared
+from hfi_sim.wire.header import Header, WireHeader, declared, layout
 
 _SOURCE: Final = "stl_mad_types.h and stl_sm_types.h of opa-ff"
 NOTICE_DATA: Final = 64
@@ -72,58 +73,54 @@ class SubnetNotice(WireHeader):
     data: Annotated[bytes, Field(8 * NOTICE_DATA, "by the number", BYTES)] = bytes(NOTICE_DATA)
 
 
-@declared("LinkStateNotice", "data of trap 128", "big", source=_SOURCE, names_itself=True)
-@dataclass(frozen=True, slots=True)
-class LinkStateData(WireHeader):
-    """What trap 128 says."""
-
-    lid: Annotated[int, Field(32, "LID of the switch", HEX)]
+def _data(name: str, trap: str, fields: Mapping[str, Field]) -> Header:
+    return layout(name, f"data of {trap}", fields, module=__name__, source=_SOURCE)
 
 
-@declared("CapabilityNotice", "data of trap 144", "big", source=_SOURCE, names_itself=True)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapabilityData(WireHeader):
-    """What trap 144 says."""
-
-    lid: Annotated[int, Field(32, "LID of the port", HEX)]
-    capability_mask: Annotated[int, Field(32, "its capabilities now", HEX)] = 0
-    reserved: Annotated[int, Field(16, "reserved", HEX)] = 0
-    capability_mask3: Annotated[int, Field(16, "its capabilities now", HEX)] = 0
-    reserved_changes: Annotated[int, Field(12, "reserved")] = 0
-    downgrade_changed: Annotated[bool, Field(1, "the widths to fall back to", FLAG)] = False
-    speed_changed: Annotated[bool, Field(1, "the speeds enabled", FLAG)] = False
-    width_changed: Annotated[bool, Field(1, "the widths enabled", FLAG)] = False
-    description_changed: Annotated[bool, Field(1, "the node description", FLAG)] = False
-
-
-@declared("BadMkeyNotice", "data of trap 256", "big", source=_SOURCE, names_itself=True)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadMkeyData(WireHeader):
-    """What trap 256 says."""
-
-    lid: Annotated[int, Field(32, "LID of the sender", HEX)]
-    dr_slid: Annotated[int, Field(32, "source LID of the directed route", HEX)] = 0
-    method: Annotated[int, Field(8, "of the SMP", HEX)] = 0
-    dr_notice: Annotated[bool, Field(1, "it came by a directed route", FLAG)] = False
-    dr_path_truncated: Annotated[bool, Field(1, "not the whole path is here", FLAG)] = False
-    dr_hop_count: Annotated[int, Field(6, "hops of the path")] = 0
-    attr_id: Annotated[int, Field(16, "of the SMP", HEX)] = 0
-    attr_mod: Annotated[int, Field(32, "of the SMP", HEX)] = 0
-    mkey: Annotated[int, Field(64, "the wrong key", HEX)] = 0
-    dr_return_path: Annotated[bytes, Field(240, "the way back", BYTES)] = bytes(30)
-
-
-@declared("BadPkeyNotice", "data of traps 257 and 258", "big", source=_SOURCE, names_itself=True)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BadKeyData(WireHeader):
-    """What traps 257 and 258 say."""
-
-    lid1: Annotated[int, Field(32, "LID of the sender", HEX)]
-    lid2: Annotated[int, Field(32, "LID of the receiver", HEX)]
-    key: Annotated[int, Field(32, "the wrong key", HEX)]
-    sl: Annotated[int, Field(5, "service level")] = 0
-    reserved: Annotated[int, Field(27, "reserved")] = 0
-    gid1: Annotated[bytes, Field(128, "GID of the sender", BYTES)] = bytes(16)
-    gid2: Annotated[bytes, Field(128, "GID of the receiver", BYTES)] = bytes(16)
-    qp1: Annotated[int, Field(32, "queue pair of the sender")] = 0
-    qp2: Annotated[int, Field(32, "queue pair of the receiver")] = 0
+LINK_STATE: Final = _data("LinkStateNotice", "trap 128", {"lid": Field(32, "LID of the switch", HEX)})
+CAPABILITIES: Final = _data(
+    "CapabilityNotice",
+    "trap 144",
+    {
+        "lid": Field(32, "LID of the port", HEX),
+        "capability_mask": Field(32, "its capabilities now", HEX),
+        "reserved": Field(16, "reserved", HEX),
+        "capability_mask3": Field(16, "its capabilities now", HEX),
+        "reserved_changes": Field(12, "reserved"),
+        "downgrade_changed": Field(1, "the widths to fall back to", FLAG),
+        "speed_changed": Field(1, "the speeds enabled", FLAG),
+        "width_changed": Field(1, "the widths enabled", FLAG),
+        "description_changed": Field(1, "the node description", FLAG),
+    },
+)
+BAD_MKEY: Final = _data(
+    "BadMkeyNotice",
+    "trap 256",
+    {
+        "lid": Field(32, "LID of the sender", HEX),
+        "dr_slid": Field(32, "source LID of the directed route", HEX),
+        "method": Field(8, "of the SMP", HEX),
+        "dr_notice": Field(1, "it came by a directed route", FLAG),
+        "dr_path_truncated": Field(1, "not the whole path is here", FLAG),
+        "dr_hop_count": Field(6, "hops of the path"),
+        "attr_id": Field(16, "of the SMP", HEX),
+        "attr_mod": Field(32, "of the SMP", HEX),
+        "mkey": Field(64, "the wrong key", HEX),
+        "dr_return_path": Field(240, "the way back", BYTES),
+    },
+)
+BAD_KEY: Final = _data(
+    "BadPkeyNotice",
+    "traps 257 and 258",
+    {
+        "lid1": Field(32, "LID of the sender", HEX),
+        "lid2": Field(32, "LID of the receiver", HEX),
+        "key": Field(32, "the wrong key", HEX),
+        "sl": Field(5, "service level"),
+        "reserved": Field(27, "reserved"),
+        "gid1": Field(128, "GID of the sender", BYTES),
+        "gid2": Field(128, "GID of the receiver", BYTES),
+        "qp1": Field(32, "queue pair of the sender"),
+        "qp2": Field(32, "queue pair of the receiver"),
+    },
+)

@@ -52,7 +52,7 @@ from hfi_sim.wire.sa.records_tables import (
     VlArbitrationRecord,
 )
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
-from hfi_sim.wire.sma.notice import CapabilityData, TrapNumber
+from hfi_sim.wire.sma.notice import CAPABILITIES, TrapNumber
 from hfi_sim.wire.sma.port_info import MtuCode, PortInfo
 from hfi_sim.wire.sma.tables import SmInfo
 from unit.hfi_sim.subnet_manager.subnet import MGID, VNIC_MGID, Subnet
@@ -499,7 +499,7 @@ def test_a_description_is_told_and_shown(subnet: Subnet) -> None:
     heard = subnet.hear(subnet.h1, TrapNumber.CAPABILITY_CHANGE)
     subnet.h2.hfi.describe("node7")
     subnet.clock.advance(1)
-    assert [CapabilityData.parse(notice.data).description_changed for notice in heard] == [True]
+    assert [CAPABILITIES.parse(notice.data).description_changed for notice in heard] == [True]
     assert "node7" in {name_of(node) for node in subnet.table(NodeRecord, SaAttrId.NODE_RECORD)}
 
 

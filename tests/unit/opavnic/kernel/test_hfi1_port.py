@@ -18,7 +18,7 @@ from hfi_sim.wire.mad.smp_header import DirectedHeader
 from hfi_sim.wire.packet import build_packet, strip
 from hfi_sim.wire.packet_9b import bare_9b, build_mad_9b, carry_9b
 from hfi_sim.wire.sma.port_info import PortInfo
-from hfi_sim.wire.sma.tables import PartitionTable
+from hfi_sim.wire.sma.tables import PARTITION_TABLE
 from opavnic.kernel.hfi1_port import OPEN_MAX, Hfi1Port, SmaMessage
 from opavnic.kernel.wire import ERROR, IDLE, LINK, PhysicalLink, WireKind, build_frame, parse_frame
 from opavnic.world.world import World
@@ -119,7 +119,7 @@ def test_the_manager_tells_hfi1_by_smps_what_it_has_set() -> None:
     ]
     info = PortInfo.parse(given.attributes[SubnetAttrId.PORT_INFO][: PortInfo.SIZE])
     assert info.lid == given.port.lid > 0
-    table = PartitionTable.parse(given.attributes[SubnetAttrId.PARTITION_TABLE][: PartitionTable.SIZE])
+    table = PARTITION_TABLE.parse(given.attributes[SubnetAttrId.PARTITION_TABLE][: PARTITION_TABLE.size])
     assert table.pkeys[:3] == (0, 0x7FFF, 0), "hfi1 finds the P_Key of its SMPs in the second place"
     assert info.master_sm_lid == given.em.lid
     assert (WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)) in given.frames
@@ -132,7 +132,7 @@ def test_p_keys_that_change_are_told_again_without_new_states() -> None:
     given.sets.clear()
     given.world.set_pkeys(given.port, [0x8009])
     given.answer()
-    table = PartitionTable.parse(given.attributes[SubnetAttrId.PARTITION_TABLE][: PartitionTable.SIZE])
+    table = PARTITION_TABLE.parse(given.attributes[SubnetAttrId.PARTITION_TABLE][: PARTITION_TABLE.size])
     assert 0x8009 in table.pkeys
     assert "BufferControl" not in [name for name, _ in given.sets]
 

@@ -20,9 +20,9 @@ from hfi_sim.wire.mad.attributes import SubnetAttrId as Attr
 from hfi_sim.wire.mad.header import MadStatus, Method
 from hfi_sim.wire.packet import build_packet
 from hfi_sim.wire.sma.node import NodeDescription, NodeInfo, SwitchInfo
-from hfi_sim.wire.sma.notice import CapabilityData, LinkStateData, NoticeType, SubnetNotice, TrapNumber
+from hfi_sim.wire.sma.notice import CAPABILITIES, LINK_STATE, NoticeType, SubnetNotice, TrapNumber
 from hfi_sim.wire.sma.port_info import PhysicalState, PortInfo, PortStateInfo
-from hfi_sim.wire.sma.tables import BufferControl, LedInfo
+from hfi_sim.wire.sma.tables import LED_INFO, BufferControl
 from unit.hfi_sim.management.sma.managed_fabric import H2, SELF, SW0, SW1, Managed, data_of, status_of
 
 ONE = 0x01000000
@@ -126,7 +126,7 @@ def test_a_limited_member_may_ask_its_own_node_and_no_other(managed: Managed) ->
 def test_who_does_not_know_the_mkey_reads_at_protection_1_and_sets_nothing(managed: Managed) -> None:
     managed.become_manager()
     set_port(managed, H2, 1, lid=4, master_sm_lid=1, mkey=0x1234, mkey_protect=1, mkey_lease_period=15)
-    led = LedInfo(1 << 31).build()
+    led = LED_INFO.build(led_mask=1 << 31)
     assert managed.ask(H2, Attr.PORT_INFO, ONE | 1) is not None
     assert managed.ask(H2, Attr.LED_INFO, ONE, led) is None
     trap = SubnetNotice.parse(managed.traps()[0].mad[32:])
@@ -137,7 +137,7 @@ def test_who_does_not_know_the_mkey_reads_at_protection_1_and_sets_nothing(manag
     assert PortInfo.parse(data_of(shown)).mkey_violations == 1
     with_key = managed.ask(H2, Attr.LED_INFO, ONE, led, mkey=0x1234)
     assert with_key is not None
-    assert LedInfo.parse(data_of(with_key)).led_mask == 1 << 31
+    assert LED_INFO.parse(data_of(with_key)).led_mask == 1 << 31
 
 
 def test_at_protection_2_nothing_is_read_until_the_lease_is_over(managed: Managed) -> None:
@@ -152,7 +152,7 @@ def test_at_protection_2_nothing_is_read_until_the_lease_is_over(managed: Manage
 def test_a_program_on_the_node_needs_the_mkey_as_well(managed: Managed) -> None:
     """ib_mad hands the SMPs of the node's own programs to the driver without the flag that ignores the M_Key."""
     set_port(managed, SELF, 1, mkey=0x1234, mkey_protect=1)
-    led = LedInfo(1 << 31).build()
+    led = LED_INFO.build(led_mask=1 << 31)
     assert managed.ask(SELF, Attr.LED_INFO, ONE, led) is None
     shown = managed.ask(SELF, Attr.PORT_INFO, ONE | 1)
     assert shown is not None
@@ -471,7 +471,7 @@ def test_a_switch_tells_of_a_link_until_it_is_heard(managed: Managed) -> None:
     (trap,) = managed.traps()
     notice = SubnetNotice.parse(trap.mad[32:])
     assert (notice.trap_number, notice.producer, notice.issuer_lid) == (TrapNumber.LINK_STATE_CHANGE, 2, 3)
-    assert LinkStateData.parse(notice.data).lid == 3
+    assert LINK_STATE.parse(notice.data).lid == 3
     managed.clock.advance(1.2)
     (again,) = managed.traps()
     assert again.header.tid == trap.header.tid
@@ -491,8 +491,8 @@ def test_an_hfi_tells_that_it_describes_itself_otherwise(managed: Managed) -> No
     (trap,) = managed.traps()
     notice = SubnetNotice.parse(trap.mad[32:])
     assert (notice.trap_number, notice.producer) == (TrapNumber.CAPABILITY_CHANGE, 1)
-    data = CapabilityData.parse(notice.data)
-    assert data == CapabilityData(lid=managed.h2.lid, description_changed=True)
+    told = CAPABILITIES.build(lid=managed.h2.lid, description_changed=True)
+    assert notice.data.rstrip(b"\0") == told
     assert NodeDescription.parse(managed.get(H2, Attr.NODE_DESCRIPTION)).name == "node7"
 
 

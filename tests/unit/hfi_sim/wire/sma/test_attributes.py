@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from hfi_sim.wire.header import WireHeader
+from hfi_sim.wire.header import Header, WireHeader
 from hfi_sim.wire.sma import node, notice, port_info, tables
 from hfi_sim.wire.sma.port_info import PortInfo
 
@@ -17,37 +17,40 @@ SIZES = {
     node.SwitchInfo: 84,
     port_info.PortInfo: 242,
     port_info.PortStateInfo: 8,
-    tables.PartitionTable: 64,
-    tables.SlToSc: 32,
-    tables.ScToSc: 32,
-    tables.ScToSl: 32,
-    tables.ScToVl: 32,
-    tables.VlArb: 256,
-    tables.LinearBlock: 64,
-    tables.MulticastBlock: 64,
+    tables.PARTITION_TABLE: 64,
+    tables.SL_TO_SC: 32,
+    tables.SC_TO_SC: 32,
+    tables.SC_TO_SL: 32,
+    tables.SC_TO_VL: 32,
+    tables.VL_ARB: 256,
+    tables.LINEAR_BLOCK: 64,
+    tables.MULTICAST_BLOCK: 64,
     tables.SmInfo: 26,
-    tables.LedInfo: 8,
+    tables.LED_INFO: 8,
     tables.BufferControl: 132,
-    tables.CongestionInfo: 4,
-    tables.SwitchCongestionSetting: 76,
+    tables.CONGESTION_INFO: 4,
+    tables.SWITCH_CONGESTION_SETTING: 76,
     tables.HfiCongestionSetting: 198,
-    tables.HfiCongestionControl: 130,
+    tables.HFI_CONGESTION_CONTROL: 130,
     notice.SubnetNotice: 96,
-    notice.CapabilityData: 14,
-    notice.BadMkeyData: 54,
-    notice.BadKeyData: 56,
+    notice.CAPABILITIES: 14,
+    notice.BAD_MKEY: 54,
+    notice.BAD_KEY: 56,
 }
 
 
 @pytest.mark.parametrize(
-    ("attribute", "size"), SIZES.items(), ids=lambda value: getattr(value, "__name__", "")
+    ("attribute", "size"),
+    SIZES.items(),
+    ids=lambda value: getattr(value, "name", getattr(value, "__name__", "")),
 )
 def test_an_attribute_has_its_size_and_comes_back_byte_for_byte(
-    attribute: type[WireHeader], size: int
+    attribute: Header | type[WireHeader], size: int
 ) -> None:
-    assert size == attribute.SIZE
+    header = attribute if isinstance(attribute, Header) else attribute.HEADER
+    assert header.size == size
     data = os.urandom(size)
-    assert attribute.parse(data).build() == data
+    assert header.pack(header.parse(data)) == data
 
 
 @pytest.mark.parametrize(
