@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from hfi_sim.wire.header import Header, WireHeader
+from hfi_sim.wire.header import Header
 from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import BASE_VERSION_IB, MadHeader, Method
 from hfi_sim.wire.mad.pma_attributes import (
@@ -33,10 +33,10 @@ from opavnic.conformance.result import CaseDifference, Result, read_cases
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SMA: Final[dict[int, Header | type[WireHeader]]] = {
-    SubnetAttrId.NODE_DESCRIPTION: NodeDescription,
-    SubnetAttrId.NODE_INFO: NodeInfo,
-    SubnetAttrId.PORT_INFO: PortInfo,
+_SMA: Final[dict[int, Header]] = {
+    SubnetAttrId.NODE_DESCRIPTION: NodeDescription.HEADER,
+    SubnetAttrId.NODE_INFO: NodeInfo.HEADER,
+    SubnetAttrId.PORT_INFO: PortInfo.HEADER,
     SubnetAttrId.PARTITION_TABLE: tables.PARTITION_TABLE,
     SubnetAttrId.SL_TO_SC: tables.SL_TO_SC,
     SubnetAttrId.SC_TO_SL: tables.SC_TO_SL,
@@ -44,17 +44,17 @@ _SMA: Final[dict[int, Header | type[WireHeader]]] = {
     SubnetAttrId.SC_TO_VLNT: tables.SC_TO_VL,
     SubnetAttrId.VL_ARB: tables.VL_ARB,
     SubnetAttrId.LED_INFO: tables.LED_INFO,
-    SubnetAttrId.PORT_STATE_INFO: PortStateInfo,
-    SubnetAttrId.BUFFER_CONTROL: tables.BufferControl,
+    SubnetAttrId.PORT_STATE_INFO: PortStateInfo.HEADER,
+    SubnetAttrId.BUFFER_CONTROL: tables.BufferControl.HEADER,
     SubnetAttrId.CONGESTION_INFO: tables.CONGESTION_INFO,
-    SubnetAttrId.HFI_CONGESTION_SETTING: tables.HfiCongestionSetting,
+    SubnetAttrId.HFI_CONGESTION_SETTING: tables.HfiCongestionSetting.HEADER,
     SubnetAttrId.HFI_CONGESTION_CONTROL: tables.HFI_CONGESTION_CONTROL,
 }
-_PMA: Final[dict[int, tuple[int, Header | type[WireHeader]]]] = {
+_PMA: Final[dict[int, tuple[int, Header]]] = {
     PmAttrId.PORT_STATUS: (0, PORT_STATUS),
     PmAttrId.DATA_PORT_COUNTERS: (PortCountersRequest.SIZE, DATA_PORT),
     PmAttrId.ERROR_PORT_COUNTERS: (PortCountersRequest.SIZE, ERROR_PORT),
-    PmAttrId.ERROR_INFO: (ErrorInfoRequest.SIZE, ErrorInfoPort),
+    PmAttrId.ERROR_INFO: (ErrorInfoRequest.SIZE, ErrorInfoPort.HEADER),
 }
 """Where the block of the port begins in a response, and what it is."""
 _MEMBER: Final = struct.Struct(">HHI")
@@ -168,14 +168,13 @@ def differences(asked: Exchange, got: bytes | None) -> Differences:
     return found | _pm_data(asked, expected[start:], got[start:])
 
 
-def _data(attribute: int, header: type[WireHeader] | None, expected: bytes, got: bytes) -> Differences:
+def _data(attribute: int, header: Header | None, expected: bytes, got: bytes) -> Differences:
     if expected == got:
         return {}
-    if header is None or expected[header.SIZE :] != got[header.SIZE :] or len(got) < header.SIZE:
+    if header is None or expected[header.size :] != got[header.size :] or len(got) < header.size:
         return {(attribute, "data"): (expected.rstrip(b"\0"), got.rstrip(b"\0"))}
-    pair = [header.parse(data[: header.SIZE]) for data in (expected, got)]
-    values = ((name, getattr(pair[0], name), getattr(pair[1], name)) for name in header.HEADER.names)
-    return {(attribute, name): (theirs, ours) for name, theirs, ours in values if theirs != ours}
+    pairs = zip(header.names, header.unpack(expected), header.unpack(got), strict=True)
+    return {(attribute, name): (theirs, ours) for name, theirs, ours in pairs if theirs != ours}
 
 
 def _members(expected: bytes, got: bytes) -> Differences:
@@ -201,21 +200,11 @@ def _pm_data(asked: Exchange, expected: bytes, got: bytes) -> Differences:
     is_ib = asked.mad[0] == BASE_VERSION_IB
     if block is None or is_ib or expected[:start] != got[:start]:
         return {(attribute, "data"): (expected.rstrip(b"\0"), got.rstrip(b"\0"))}
-    end = start + (block.size if isinstance(block, Header) else block.SIZE)
-    theirs, ours = (_values(block, data[start:end]) for data in (expected, got))
-    found: Differences = {
-        (attribute, name): (value, ours[name]) for name, value in theirs.items() if value != ours[name]
-    }
+    end = start + block.size
+    found = _data(attribute, block, expected[start:end], got[start:end])
     if expected[end:] != got[end:]:
         found[attribute, "VLs"] = (expected[end:], got[end:])
     return found
-
-
-def _values(block: Header | type[WireHeader], data: bytes) -> dict[str, object]:
-    if isinstance(block, Header):
-        return dict(zip(block.fields, block.codec.unpack(data), strict=True))
-    parsed = block.parse(data)
-    return {name: getattr(parsed, name) for name in block.HEADER.names}
 
 
 def hold(session: MadSession, hfi: AskedHfi) -> Iterator[tuple[Exchange, bytes | None]]:

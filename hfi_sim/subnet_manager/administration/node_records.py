@@ -85,7 +85,7 @@ def switch_ports(scope: Scope) -> Iterable[Port]:
     return (port for port in scope.ports() if not isinstance(port, HfiPort))
 
 
-def sc_to_sc(scope: Scope) -> Iterator[ScToScRecord]:
+def sc_to_sc(scope: Scope) -> Iterator[SaRecord]:
     """Yield the SC of each SC between any two ports of each switch that are not down."""
     for into in scope.ports():
         if not isinstance(into, SwitchPort):
@@ -100,7 +100,7 @@ def sc_to_sc(scope: Scope) -> Iterator[ScToScRecord]:
                     )
 
 
-def vl_arbitration(scope: Scope) -> Iterator[VlArbitrationRecord]:
+def vl_arbitration(scope: Scope) -> Iterator[SaRecord]:
     """Yield the sections of each port's VL arbitration table."""
     for port in scope.ports():
         number = port_num_of(port)
@@ -110,7 +110,7 @@ def vl_arbitration(scope: Scope) -> Iterator[VlArbitrationRecord]:
                 yield VlArbitrationRecord(lid=lid_of(port), port_num=number, block=block, elements=elements)
 
 
-def cables(scope: Scope, question: SaRequest) -> Iterator[CableInfoRecord]:
+def cables(scope: Scope, question: SaRequest) -> Iterator[SaRecord]:
     """Yield what a request wants to read of each port's cable, 64 bytes a record.
 
     Raises:  SaRefusedError: it does not say what, or that is outside of the plug's upper page.

@@ -5,134 +5,92 @@ Source: opa-ff, stl_sa_types.h.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+import dataclasses
+from typing import Annotated, Any, Final
 
 from hfi_sim.wire.field import HEX, Field
 from hfi_sim.wire.header import declared
 from hfi_sim.wire.sa.record import SaRecord, inside, reserved
 
-_LID = Annotated[int, Field(32, "LID of the port, or of port 0 of its switch", HEX)]
-_PORT_NUM = Annotated[int, Field(8, "its number on its node")]
+_LID: Final = Field(32, "LID of the port, or of port 0 of its switch", HEX)
+_PORT_NUM: Final = Field(8, "its number on its node")
 
 
-@declared("SCtoSCRecord", "SCtoSCRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScToScRecord(SaRecord):
-    """The SC that a switch gives packets between two of its ports, by the SC they come with."""
-
-    COMPONENTS: ClassVar = ("lid", "in_port", "out_port")
-
-    lid: _LID = 0
-    in_port: Annotated[int, Field(8, "number of the port that they come by")] = 0
-    out_port: Annotated[int, Field(8, "number of the port that they leave by")] = 0
-    reserved_6: Annotated[int, reserved(16)] = 0
-    table: Annotated[bytes, inside(32, "the SC of each SC")] = bytes(32)
-
-
-@declared("VLArbitrationTableRecord", "VLArbitrationTableRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VlArbitrationRecord(SaRecord):
-    """One section of a port's VL arbitration table."""
-
-    COMPONENTS: ClassVar = ("lid", "port_num", "block")
-
-    lid: _LID = 0
-    port_num: _PORT_NUM = 0
-    block: Annotated[
-        int, Field(8, "the section: 0 low, 1 high, 2 preemption elements, 3 preemption matrix")
-    ] = 0
-    reserved_6: Annotated[int, reserved(16)] = 0
-    elements: Annotated[bytes, inside(256, "the section")] = bytes(256)
+def _record(name: str, *components: str, **fields: Field) -> type[Any]:
+    """Declare a record: a LID, then fields; what is left out is 0. Args: components: as in `SaRecord`."""
+    declarations = [
+        (field, Annotated[type(item.zero), item], item.zero)
+        for field, item in {"lid": _LID, **fields}.items()
+    ]
+    space = {"COMPONENTS": components, "__module__": __name__}
+    kind = dataclasses.make_dataclass(
+        name, declarations, bases=(SaRecord,), namespace=space, frozen=True, slots=True, kw_only=True
+    )
+    return declared(name, name, "big")(kind)
 
 
-@declared("BufferControlTableRecord", "BufferControlTableRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BufferControlRecord(SaRecord):
-    """The buffers of a port."""
-
-    COMPONENTS: ClassVar = ("lid", "port_num")
-
-    lid: _LID = 0
-    port_num: _PORT_NUM = 0
-    reserved_5: Annotated[int, reserved(24)] = 0
-    table: Annotated[bytes, inside(132, "BufferControl")] = bytes(132)
-
-
-@declared("CableInfoRecord", "CableInfoRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CableInfoRecord(SaRecord):
-    """Up to 64 bytes of the memory of a port's cable."""
-
-    COMPONENTS: ClassVar = ("lid", "port_num", "length", "", "address", "")
-    """`length` and `address` say what to read, so nothing is selected by them."""
-
-    lid: _LID = 0
-    port_num: _PORT_NUM = 0
-    length: Annotated[int, Field(7, "bytes less one; of a request: up to 127")] = 0
-    reserved_6: Annotated[int, reserved(1)] = 0
-    address: Annotated[int, Field(12, "where they begin, 128 to 255")] = 0
-    port_type: Annotated[int, Field(4, "what the port is, as in PortInfo")] = 0
-    memory: Annotated[bytes, inside(64, "the bytes")] = bytes(64)
-
-
-@declared("CongestionInfoRecord", "CongestionInfoRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CongestionInfoRecord(SaRecord):
-    """What a node can do about congestion."""
-
-    COMPONENTS: ClassVar = ("lid",)
-
-    lid: _LID = 0
-    reserved_4: Annotated[int, reserved(32)] = 0
-    congestion_info: Annotated[bytes, inside(4, "CongestionInfo")] = bytes(4)
-
-
-@declared("SwitchCongestionRecord", "SwitchCongestionRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchCongestionRecord(SaRecord):
-    """The congestion setting of a switch."""
-
-    COMPONENTS: ClassVar = ("lid",)
-
-    lid: _LID = 0
-    reserved_4: Annotated[int, reserved(32)] = 0
-    setting: Annotated[bytes, inside(76, "the setting")] = bytes(76)
-
-
-@declared("SwitchPortCongestionRecord", "SwitchPortCongestionRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchPortCongestionRecord(SaRecord):
-    """The congestion setting of a port of a switch."""
-
-    COMPONENTS: ClassVar = ("lid", "port_num")
-
-    lid: _LID = 0
-    port_num: _PORT_NUM = 0
-    reserved_5: Annotated[int, reserved(24)] = 0
-    setting: Annotated[bytes, inside(4, "the setting")] = bytes(4)
-
-
-@declared("HfiCongestionRecord", "HfiCongestionRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HfiCongestionRecord(SaRecord):
-    """The congestion setting of an HFI."""
-
-    COMPONENTS: ClassVar = ("lid",)
-
-    lid: _LID = 0
-    reserved_4: Annotated[int, reserved(32)] = 0
-    setting: Annotated[bytes, inside(198, "the setting")] = bytes(198)
-
-
-@declared("HfiCongestionControlRecord", "HfiCongestionControlRecord", "big")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HfiCongestionControlRecord(SaRecord):
-    """A block of the congestion control table of an HFI."""
-
-    COMPONENTS: ClassVar = ("lid", "block")
-
-    lid: _LID = 0
-    block: Annotated[int, Field(16, "number of the block")] = 0
-    reserved_6: Annotated[int, reserved(16)] = 0
-    table: Annotated[bytes, inside(130, "the limit and 64 entries")] = bytes(130)
+ScToScRecord = _record(
+    "SCtoSCRecord",
+    *("lid", "in_port", "out_port"),
+    in_port=Field(8, "number of the port that they come by"),
+    out_port=Field(8, "number of the port that they leave by"),
+    reserved_6=reserved(16),
+    table=inside(32, "the SC of each SC"),
+)
+"""The SC that a switch gives packets between two of its ports, by the SC they come with."""
+VlArbitrationRecord = _record(
+    "VLArbitrationTableRecord",
+    *("lid", "port_num", "block"),
+    port_num=_PORT_NUM,
+    block=Field(8, "the section: 0 low, 1 high, 2 preemption elements, 3 preemption matrix"),
+    reserved_6=reserved(16),
+    elements=inside(256, "the section"),
+)
+"""One section of a port's VL arbitration table."""
+BufferControlRecord = _record(
+    "BufferControlTableRecord",
+    *("lid", "port_num"),
+    port_num=_PORT_NUM,
+    reserved_5=reserved(24),
+    table=inside(132, "BufferControl"),
+)
+"""The buffers of a port."""
+CableInfoRecord = _record(
+    "CableInfoRecord",
+    *("lid", "port_num", "length", "", "address", ""),
+    port_num=_PORT_NUM,
+    length=Field(7, "bytes less one; of a request: up to 127"),
+    reserved_6=reserved(1),
+    address=Field(12, "where they begin, 128 to 255"),
+    port_type=Field(4, "what the port is, as in PortInfo"),
+    memory=inside(64, "the bytes"),
+)
+"""Up to 64 bytes of the memory of a port's cable; `length` and `address` say what to read."""
+CongestionInfoRecord = _record(
+    "CongestionInfoRecord", "lid", reserved_4=reserved(32), congestion_info=inside(4, "CongestionInfo")
+)
+"""What a node can do about congestion."""
+SwitchCongestionRecord = _record(
+    "SwitchCongestionRecord", "lid", reserved_4=reserved(32), setting=inside(76, "the setting")
+)
+"""The congestion setting of a switch."""
+SwitchPortCongestionRecord = _record(
+    "SwitchPortCongestionRecord",
+    *("lid", "port_num"),
+    port_num=_PORT_NUM,
+    reserved_5=reserved(24),
+    setting=inside(4, "the setting"),
+)
+"""The congestion setting of a port of a switch."""
+HfiCongestionRecord = _record(
+    "HfiCongestionRecord", "lid", reserved_4=reserved(32), setting=inside(198, "the setting")
+)
+"""The congestion setting of an HFI."""
+HfiCongestionControlRecord = _record(
+    "HfiCongestionControlRecord",
+    *("lid", "block"),
+    block=Field(16, "number of the block"),
+    reserved_6=reserved(16),
+    table=inside(130, "the limit and 64 entries"),
+)
+"""A block of the congestion control table of an HFI."""
