@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner, failure_text
 from hfi_sim.base.types import PortEvent, PortState
-from hfi_sim.management.reliable import (
+from hfi_sim.management.reliable.config import (
     Closed,
     ConnectRequest,
     Established,

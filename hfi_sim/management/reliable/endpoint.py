@@ -13,7 +13,7 @@ connection that does not exist is answered with RESET, so a peer that was forgot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -50,7 +50,6 @@ class MessageReceiver:
         self._parts: list[bytes] = []
         self._length = 0
         self.ack_due = False
-        self.duplicates = 0
 
     @property
     def ack(self) -> int:
@@ -73,10 +72,8 @@ class MessageReceiver:
         distance = (psn - self._expected) & PSN_MASK
         if distance:
             self.ack_due = True
-            if distance <= SACK_BITS and psn not in self._ahead:
-                self._ahead[psn] = (flags, tag, payload)
-            else:
-                self.duplicates += 1
+            if distance <= SACK_BITS:
+                self._ahead.setdefault(psn, (flags, tag, payload))
             return
         if flags & RcFlags.ACK_REQ:
             self.ack_due = True
@@ -129,38 +126,18 @@ class _Connection:
         return self.handshake_deadline if self.state is _State.CONNECTING else self.sender.deadline
 
 
-@dataclass(slots=True)
-class RcCounters:
-    """What an endpoint has seen."""
-
-    malformed: int = 0
-    """Packets that are no packets of the service."""
-    unknown_connection: int = 0
-    """Packets for a connection that does not exist here."""
-    duplicates: int = 0
-    """Packets that had arrived before, of connections that are closed by now."""
-    retransmissions: int = 0
-    """Packets sent again, of connections that are closed by now."""
-
-
-@dataclass(slots=True)
-class _Outbox:
-    packets: list[tuple[int, bytes]] = field(default_factory=list)
-    events: list[RcEvent] = field(default_factory=list)
-
-
 class RcEndpoint:
     """Every connection of one port. Call `flush` after any other call, and hand on what it returns."""
 
     def __init__(self, random_bits: Callable[[int], int], config: RcConfig | None = None) -> None:
         """Make an endpoint without connections; `random_bits(n)` gives n random bits (Random.getrandbits)."""
         self.config = config or RcConfig()
-        self.counters = RcCounters()
         self._random_bits = random_bits
         self._connections: dict[int, _Connection] = {}
         self._asked: dict[tuple[int, int], int] = {}
         self._dirty: dict[int, None] = {}
-        self._out = _Outbox()
+        self._packets: list[tuple[int, bytes]] = []
+        self._events: list[RcEvent] = []
         self._deadlines: Deadlines[int] = Deadlines(self._deadline_of)
 
     @property
@@ -232,7 +209,7 @@ class RcEndpoint:
 
     def events(self) -> list[RcEvent]:
         """Return what happened since the last call."""
-        events, self._out.events = self._out.events, []
+        events, self._events = self._events, []
         return events
 
     def deadline(self) -> float | None:
@@ -260,11 +237,10 @@ class RcEndpoint:
                 self._fail(connection, CloseReason.RETRIES)
 
     def receive(self, remote_lid: int, packet: bytes, now: float) -> bool:
-        """Take what follows the 16B header, without padding; return False (counted) where malformed."""
+        """Take what follows the 16B header, without padding; return False where malformed."""
         try:
             header = RcHeader.parse(packet)
         except WireError:
-            self.counters.malformed += 1
             return False
         payload = packet[RcHeader.SIZE :]
         if header.opcode == RcOpcode.REQ:
@@ -289,7 +265,7 @@ class RcEndpoint:
             if connection is not None:
                 self._flush_connection(connection, now)
                 self._deadlines.touch(conn_id)
-        packets, self._out.packets = self._out.packets, []
+        packets, self._packets = self._packets, []
         return packets
 
     def _flush_connection(self, connection: _Connection, now: float) -> None:
@@ -316,7 +292,7 @@ class RcEndpoint:
                     ack,
                     sack,
                 )
-                self._out.packets.append((connection.remote_lid, header.build() + packet.payload))
+                self._packets.append((connection.remote_lid, header.build() + packet.payload))
             if not packets:
                 self._control(connection, RcOpcode.ACK)
             receiver.ack_due = False
@@ -332,7 +308,7 @@ class RcEndpoint:
         connection = self._new(remote_lid, _State.ASKED, header.tag, b"")
         connection.remote_conn = header.src_conn
         self._asked[remote_lid, header.src_conn] = connection.conn_id
-        self._out.events.append(ConnectRequest(connection.conn_id, remote_lid, header.tag, private))
+        self._events.append(ConnectRequest(connection.conn_id, remote_lid, header.tag, private))
 
     def _receive_answer(self, connection: _Connection, header: RcHeader, private: bytes) -> None:
         if header.opcode == RcOpcode.REP:
@@ -340,10 +316,10 @@ class RcEndpoint:
             connection.state = _State.ESTABLISHED
             connection.handshake = None
             self._dirty[connection.conn_id] = None
-            self._out.events.append(Established(connection.conn_id, private))
+            self._events.append(Established(connection.conn_id, private))
         elif header.opcode == RcOpcode.REJ:
             self._forget(connection)
-            self._out.events.append(Rejected(connection.conn_id, private))
+            self._events.append(Rejected(connection.conn_id, private))
         # DATA may overtake a REP that was lost: the peer repeats it once the REP has been repeated
 
     def _receive_established(
@@ -358,20 +334,19 @@ class RcEndpoint:
         conn_id = connection.conn_id
         self._dirty[conn_id] = None
         for message_id in connection.sender.acknowledge(header.ack, header.sack, now):
-            self._out.events.append(MessageSent(conn_id, message_id))
+            self._events.append(MessageSent(conn_id, message_id))
         if header.opcode == RcOpcode.DATA:
             try:
                 for tag, data in connection.receiver.receive(header.psn, header.flags, header.tag, payload):
-                    self._out.events.append(MessageReceived(conn_id, tag, data))
+                    self._events.append(MessageReceived(conn_id, tag, data))
             except MessageTooLongError:
                 self._control(connection, RcOpcode.CLOSE)
                 self._fail(connection, CloseReason.PROTOCOL)
 
     def _unknown(self, remote_lid: int, header: RcHeader) -> None:
-        self.counters.unknown_connection += 1
         if header.opcode not in _NO_ANSWER:
             reset = RcHeader(RcOpcode.RESET, dst_conn=header.src_conn, src_conn=header.dst_conn)
-            self._out.packets.append((remote_lid, reset.build()))
+            self._packets.append((remote_lid, reset.build()))
 
     def _control(self, connection: _Connection, opcode: RcOpcode, private: bytes = b"") -> None:
         header = RcHeader(
@@ -382,7 +357,7 @@ class RcEndpoint:
             ack=connection.receiver.ack,
             sack=connection.receiver.sack,
         )
-        self._out.packets.append((connection.remote_lid, header.build() + private))
+        self._packets.append((connection.remote_lid, header.build() + private))
 
     def _new(self, remote_lid: int, state: _State, service: int, private: bytes) -> _Connection:
         conn_id = 0
@@ -397,13 +372,11 @@ class RcEndpoint:
 
     def _fail(self, connection: _Connection, reason: CloseReason) -> None:
         self._forget(connection)
-        self._out.events.append(Closed(connection.conn_id, reason))
+        self._events.append(Closed(connection.conn_id, reason))
 
     def _forget(self, connection: _Connection) -> None:
         del self._connections[connection.conn_id]
         self._asked.pop((connection.remote_lid, connection.remote_conn), None)
-        self.counters.duplicates += connection.receiver.duplicates
-        self.counters.retransmissions += connection.sender.retransmissions
 
     def _check_private(self, private: bytes) -> None:
         if len(private) > self.config.max_payload:

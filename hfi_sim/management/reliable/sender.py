@@ -59,12 +59,6 @@ class Sender:
         self._rttvar = 0.0
         self._retries = 0
         self.deadline: float | None = None
-        self.retransmissions = 0
-
-    @property
-    def idle(self) -> bool:
-        """Nothing is queued and everything is acknowledged."""
-        return not self._queue and not self._waiting
 
     def push(self, message_id: int, tag: int, data: bytes | memoryview) -> None:
         """Queue one message, which may be empty."""
@@ -97,9 +91,7 @@ class Sender:
 
     def _next_packet(self) -> OutPacket | None:
         while self._lost:
-            packet = self._lost.popleft()
-            if not packet.arrived:
-                self.retransmissions += 1
+            if not (packet := self._lost.popleft()).arrived:
                 return packet
         if not self._queue or (self._next_psn - self._oldest) & PSN_MASK >= self._config.window:
             return None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hfi_sim.base.clock import ManualClock
-from hfi_sim.management.reliable import (
+from hfi_sim.management.reliable.config import (
     Closed,
     CloseReason,
     ConnectRequest,
@@ -18,15 +18,12 @@ from hfi_sim.management.reliable import (
     MessageReceived,
     MessageSent,
     RcConfig,
-    RcEndpoint,
     RcEvent,
-    RcHeader,
-    RcOpcode,
     Rejected,
 )
-from hfi_sim.management.reliable.endpoint import MessageReceiver
+from hfi_sim.management.reliable.endpoint import MessageReceiver, RcEndpoint
 from hfi_sim.management.reliable.sender import Sender
-from hfi_sim.wire.reliable_header import SACK_BITS, RcFlags
+from hfi_sim.wire.reliable_header import SACK_BITS, RcFlags, RcHeader, RcOpcode
 
 SERVICE = 7
 LATENCY_S = 1e-5
@@ -255,7 +252,6 @@ def test_data_for_a_forgotten_connection_is_answered_with_reset() -> None:
     pair.ends[1].send(conn, 0, b"still there?")
     pair.run(2)
     assert pair.events[1][-1] == Closed(conn, CloseReason.RESET)
-    assert pair.ends[2].counters.unknown_connection == 1
 
 
 def test_packet_of_a_stranger_does_not_touch_a_connection() -> None:
@@ -264,7 +260,6 @@ def test_packet_of_a_stranger_does_not_touch_a_connection() -> None:
     forged = RcHeader(RcOpcode.CLOSE, dst_conn=peer, src_conn=conn).build()
     pair.ends[2].receive(99, forged, pair.clock.time())
     assert pair.ends[2].connections == 1
-    assert pair.ends[2].counters.unknown_connection == 1
 
 
 @given(st.lists(st.binary(max_size=80), max_size=20))
@@ -337,7 +332,7 @@ def test_sequence_numbers_go_round() -> None:
     received: list[bytes] = []
     done: list[int] = []
     now = 0.0
-    while not sender.idle:
+    while not done:
         packets = sender.pull(now)
         for packet, flags in reversed(packets):
             for _, data in receiver.receive(packet.psn, flags, packet.tag, bytes(packet.payload)):
