@@ -90,6 +90,16 @@ def on_host(
     return decorate
 
 
+def without_options(group: typer.Typer, verb: str, noun: str, text: str, **settings: Any) -> None:
+    """Make the command NOUN VERB on a host, which has no options of its own. Args: settings: those of `on_host`."""
+
+    def asks() -> dict[str, Any]:
+        return {}
+
+    asks.__doc__ = f"{text}\n\n\b\nExample:\n  opavnic lnetctl {noun} {verb} --host a\n"
+    on_host(group, verb, noun, **settings)(asks)
+
+
 def run_command(
     host: str | None,
     lab: str | None,

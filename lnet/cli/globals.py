@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, LnetctlGroup, on_host, run_command
+from lnet.cli.command import Host, LnetctlGroup, on_host, run_command, without_options
 from lnet.settings.settings import SETTABLE
 from opavnic.cli.base.common import LabOption
 from opavnic.cli.base.group import command_group
@@ -51,37 +51,17 @@ for _name in SETTABLE:
     _add(_name)
 
 
-@on_host(every, "show", "global", prints=True)
-def global_show() -> dict[str, Any]:
-    """Show all settings.
-
-    \b
-    Example:
-      opavnic lnetctl global show --host a
-    """
-    return {}
-
-
-@on_host(stats, "show", "stats", says="statistics", prints=True)
-def stats_show() -> dict[str, Any]:
-    """Show the counters of a host.
-
-    \b
-    Example:
-      opavnic lnetctl stats show --host a
-    """
-    return {}
-
-
-@on_host(stats, "reset", "stats", says="statistics")
-def stats_reset() -> dict[str, Any]:
-    """Start the counters of a host anew; those of interfaces go on.
-
-    \b
-    Example:
-      opavnic lnetctl stats reset --host a
-    """
-    return {}
+without_options(every, "show", "global", "Show all settings.", prints=True)
+without_options(stats, "show", "stats", "Show the counters of a host.", says="statistics", prints=True)
+without_options(
+    stats,
+    "reset",
+    "stats",
+    "Start the counters of a host anew; those of interfaces go on.",
+    says="statistics",
+)
+without_options(route, "show", "route", "Show the routes over routers: none.", prints=True)
+without_options(routing, "show", "routing", "Show whether a host is a router.", prints=True)
 
 
 @on_host(lnet, "configure", "lnet")
@@ -102,37 +82,12 @@ def lnet_configure(
     return {"networks": "1" if networks else None}
 
 
-@on_host(lnet, "unconfigure", "lnet")
-def lnet_unconfigure() -> dict[str, Any]:
-    """Stop LNet: its networks, targets and peers go, and commands fail until `lnet configure`.
-
-    \b
-    Example:
-      opavnic lnetctl lnet unconfigure --host a
-    """
-    return {}
-
-
-@on_host(route, "show", "route", prints=True)
-def route_show() -> dict[str, Any]:
-    """Show the routes over routers: none.
-
-    \b
-    Example:
-      opavnic lnetctl route show --host a
-    """
-    return {}
-
-
-@on_host(routing, "show", "routing", prints=True)
-def routing_show() -> dict[str, Any]:
-    """Show whether a host is a router.
-
-    \b
-    Example:
-      opavnic lnetctl routing show --host a
-    """
-    return {}
+without_options(
+    lnet,
+    "unconfigure",
+    "lnet",
+    "Stop LNet: its networks, targets and peers go, and commands fail until `lnet configure`.",
+)
 
 
 def add_to(app: typer.Typer) -> None:

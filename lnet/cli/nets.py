@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, LnetctlGroup, Net, note_options, on_host, run_command
+from lnet.cli.command import Host, LnetctlGroup, Net, note_options, on_host, run_command, without_options
 from lnet.settings.networks import split_list
 from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import OptionalValueCommand, command_group
@@ -283,15 +283,7 @@ def peer_show(
     return {"nid": nid, "verbose": verbose}
 
 
-@on_host(group, "list", "peer", prints=True)
-def peer_list() -> dict[str, Any]:
-    """Show the primary NIDs of all peers.
-
-    \b
-    Example:
-      opavnic lnetctl peer list --host a
-    """
-    return {}
+without_options(group, "list", "peer", "Show the primary NIDs of all peers.", prints=True)
 
 
 @on_host(group, "set", "peer")

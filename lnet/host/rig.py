@@ -134,7 +134,7 @@ class LnetRig:
         )
         host = RigHost(node, {interface.name: interface.port for interface in interfaces}, reports)
         for target in parse_targets(targets):
-            node.lnd.targets.put(target)
+            node.lnd.targets[target.tg_nid] = target
         everything = f"o2ib0({','.join(host.ports)})"
         for group in parse_networks(networks or everything):
             node.add_net(replace(group, bonding=self._bonding))

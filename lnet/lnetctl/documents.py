@@ -6,7 +6,6 @@ Source: the public local_ni_list and its neighbours, lnet_peer_ni_list and its n
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Final
 
 from lnet.base.nid import Nid
@@ -16,7 +15,7 @@ from lnet.node.node import LnetNode
 from lnet.o2iblnd.peer import KibPeer
 from lnet.objects.objects import KibDev, KibNet, KibRoute
 from lnet.objects.peers import Peer, PeerNi, PeerState
-from lnet.objects.stats import NiStats
+from lnet.objects.stats import KINDS, NiStats, no_stats
 from lnet.settings.config import NAMES
 from lnet.settings.health import Health, HealthStatus
 from lnet.settings.yaml_text import Quoted
@@ -36,7 +35,7 @@ def lo_document(level: int) -> Document:
     """Return the network lo, which never carries anything here."""
     entry: Document = {"nid": LO_NID, "status": "up"}
     if level >= 1:
-        entry |= _statistics(NiStats(), level)
+        entry |= _statistics(no_stats(), level)
         if level > 1:
             entry["health stats"] = local_health(Health(), fatal=False)
         entry |= {"tunables": dict.fromkeys(NAMES, 0), "dev cpt": 0, "CPT": "[0]"}
@@ -60,7 +59,7 @@ def _ni_document(lnd: Lnd, net: KibNet, nid: Nid, devs: list[KibDev], level: int
         entry |= {"nid": str(nid), "status": "removing" if net.closing else "up" if up else "down"}
     entry["interfaces"] = {index: dev.name for index, dev in enumerate(devs)}
     if level >= 1:
-        entry |= _statistics(lnd.traffic.local(nid), level)
+        entry |= _statistics(lnd.traffic.locals[nid], level)
         if level > 1:
             health = rail.health if rail is not None else Health()
             entry["health stats"] = local_health(health, fatal=not any(dev.state.usable for dev in devs))
@@ -94,12 +93,10 @@ def _pings(health: Health) -> Document:
 
 
 def _statistics(stats: NiStats, level: int) -> Document:
-    counts = {"send_count": stats.sent.total, "recv_count": stats.received.total}
-    entry: Document = {"statistics": {**counts, "drop_count": stats.dropped.total}}
+    sent, received, dropped = (stats[what].total() for what in ("sent", "received", "dropped"))
+    entry: Document = {"statistics": {"send_count": sent, "recv_count": received, "drop_count": dropped}}
     if level > 1:
-        entry["sent_stats"] = asdict(stats.sent)
-        entry["received_stats"] = asdict(stats.received)
-        entry["dropped_stats"] = asdict(stats.dropped)
+        entry |= {f"{what}_stats": {kind: counts[kind] for kind in KINDS} for what, counts in stats.items()}
     return entry
 
 
@@ -132,7 +129,7 @@ def _peer_ni_document(lnd: Lnd, ni: PeerNi, level: int) -> Document:
     entry["state"] = "up" if ni.up else "down"
     if level:
         entry |= _credits(most, most - ni.in_flight, most - ni.most_in_flight, 1 + ni.in_flight)
-        entry |= _statistics(lnd.traffic.remote(ni.nid), level)
+        entry |= _statistics(lnd.traffic.remotes[ni.nid], level)
     if level > 1:
         entry["health stats"] = _peer_health(ni.health)
     return entry
@@ -180,7 +177,7 @@ def bonded_peer_document(lnd: Lnd, peer: Peer, level: int) -> Document:
         most = net.tunables.peer_credits * len(routes) if net is not None else 0
         count = len(peer.in_flight)
         ni |= _credits(most, most - count, min(most - count, most), 1 + count)
-        ni |= _statistics(lnd.traffic.remote(nid), level)
+        ni |= _statistics(lnd.traffic.remotes[nid], level)
     if level > 1:
         ni["health stats"] = _peer_health(Health())
     return entry

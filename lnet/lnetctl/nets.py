@@ -165,8 +165,8 @@ class NetCommands(Commands):
         lnd, now = self._lnd, self._node.time()
         for net in list(lnd.nis):
             lnd.remove_net(net, now)
-        for target in list(lnd.targets):
-            lnd.remove_target(target.tg_nid, now)
+        for nid in list(lnd.targets):
+            lnd.remove_target(nid, now)
         self._node.poll()
         self.configured = False
         return {}

@@ -14,6 +14,7 @@ from lnet.lnetctl.commands import Commands, Document, checked, nid_of, number_of
 from lnet.lnetctl.documents import BACKUP, net_document
 from lnet.lnetctl.nets import NetCommands, PeerCommands
 from lnet.objects.objects import KibNet, is_multi_rail
+from lnet.objects.stats import COUNTERS
 from lnet.settings.config import LndConfig
 from lnet.settings.dlc import DlcDocument, PeerEntry, parse_dlc
 from lnet.settings.networks import Bonding, NetworkGroup
@@ -51,7 +52,8 @@ class TargetCommands(Commands):
     def o2ibs_show(self, net: str | None = None) -> Document:
         """Show all targets, or those on one network."""
         wanted = None if net is None else checked(lambda: Net.parse(net))
-        return {"o2ibs": [target_document(target) for target in self._lnd.targets.on_net(wanted)]}
+        every = self._lnd.targets.values()
+        return {"o2ibs": [target_document(one) for one in every if wanted in (None, one.tg_nid.net)]}
 
     def o2ibs_check(self, net: str) -> Document:
         """Check that targets and devices match.
@@ -77,7 +79,7 @@ class TargetCommands(Commands):
             text = f"target {local} is not this node's own group, {' '.join(map(str, own))}"
             yield _finding(nid, errno.EINVAL, text, f"o2ibs del --nid {nid}, then {right}")
         taken: dict[IPv4Address, Nid] = {}
-        for target in targets.on_net(nid.net):
+        for target in [target for target in targets.values() if target.tg_nid.net == nid.net]:
             for addr in target.tg_addr:
                 if self._node.resolve(addr) is None:
                     text = f"no port of the fabric has address {addr} of {target.tg_nid}"
@@ -101,7 +103,7 @@ class TargetCommands(Commands):
         self._node.poll()
 
     def _known_targets(self) -> str:
-        known = ", ".join(str(target.tg_nid) for target in self._lnd.targets)
+        known = ", ".join(map(str, self._lnd.targets))
         return f" (known: {known})" if known else ""
 
 
@@ -139,11 +141,11 @@ class GlobalCommands(Commands):
         """Show the counters of the node."""
         lnd = self._lnd
         lnd.traffic.in_flight(lnd.unreported)
-        return {"statistics": lnd.traffic.as_document()}
+        return {"statistics": {name: lnd.traffic.counters[name] for name in COUNTERS}}
 
     def stats_reset(self) -> Document:
-        """Start the counters of the node anew."""
-        self._lnd.traffic.reset()
+        """Start the counters of the node anew; those of interfaces go on, as in LNet."""
+        self._lnd.traffic.counters.clear()
         return {}
 
     def _check_settings(self, values: Mapping[str, int]) -> None:
@@ -260,7 +262,7 @@ class Lnetctl(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
                         errno.ENODEV, f"{group.net} has no interface {name} (has: {', '.join(present)})"
                     )
         for target in document.o2ibs:
-            if self._lnd.targets.get(target.tg_nid) is None:
+            if target.tg_nid not in self._lnd.targets:
                 raise CommandError(errno.ENOENT, f"no target {target.tg_nid}{self._known_targets()}")
         peers = [peer for peer in document.peers if self._is_rail_peer(peer)]
         for peer in peers:
@@ -331,7 +333,7 @@ class Lnetctl(TargetCommands, NetCommands, PeerCommands, GlobalCommands):
         else:
             document |= self.net_show(verbose=_NETS) | self.peer_show(verbose=_PEERS)
         document |= self.global_show()
-        targets = [target for target in lnd.targets if not target.learned]
+        targets = [target for target in lnd.targets.values() if not target.learned]
         document["o2ibs"] = [target_document(target) for target in targets]
         return {name: section for name, section in document.items() if section}
 

@@ -28,7 +28,7 @@ from lnet.routes.messages import MessageTable
 from lnet.routes.multi_rail import MultiRail
 from lnet.settings.config import LndConfig, NetTunables
 from lnet.settings.networks import Bonding
-from lnet.settings.targets import KibTarget, TargetTable
+from lnet.settings.targets import KibTarget
 
 log = logging.getLogger("lnet.node.lnd")
 
@@ -65,7 +65,8 @@ class Lnd:
         self.actions: deque[Action] = deque()
         """Actions to perform, oldest first; the caller removes each before performing it."""
         self.nis: dict[Net, KibNet] = {}
-        self.targets = TargetTable()
+        self.targets: dict[Nid, KibTarget] = {}
+        """By their NID (kiblnd_data.kib_targets)."""
         self.traffic = Traffic()
         self._reports: list[Report] = []
         config = config or LndConfig()
@@ -245,13 +246,13 @@ class Lnd:
     def set_target(self, target: KibTarget, now: float) -> None:
         """Add or replace a target and recompute the existing routes to its NID."""
         self.at(now)
-        self.targets.put(target)
+        self.targets[target.tg_nid] = target
         self._remesh_nid(target.tg_nid)
 
     def remove_target(self, nid: Nid, now: float) -> bool:
         """Remove a target; return whether there was one."""
         self.at(now)
-        removed = self.targets.remove(nid) is not None
+        removed = self.targets.pop(nid, None) is not None
         self._remesh_nid(nid)
         return removed
 

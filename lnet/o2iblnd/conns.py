@@ -257,7 +257,7 @@ class ConnTable:
         try:
             peer.receive(tag, data, now)
         except ProtocolError as error:
-            self._traffic.counters.errors += 1
+            self._traffic.counters["errors"] += 1
             log.warning("[%s] protocol error of %s: %s", peer.dev.name, peer.nid, error)
             self.fail(key, str(error), now)
             return

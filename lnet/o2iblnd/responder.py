@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from lnet.base.errors import ProtocolError
 from lnet.base.nid import Nid
@@ -21,12 +20,6 @@ from lnet.wire.msg import ConnParams, KibMsg, RdmaDesc
 
 _RANGES_SHOWN = 4
 """Of the written bytes, in the error that not all were written."""
-
-
-@dataclass(slots=True)
-class _Inbound:
-    hdr: LnetHdr
-    desc: RdmaDesc
 
 
 class Responder:
@@ -65,7 +58,8 @@ class Responder:
         self._cookies = cookies
         self._send = send
         self._transmit = transmit
-        self._inbound: dict[int, _Inbound] = {}
+        self._inbound: dict[int, tuple[LnetHdr, RdmaDesc]] = {}
+        """The PUTs whose data are still to come, by cookie."""
 
     @property
     def busy(self) -> bool:
@@ -104,7 +98,7 @@ class Responder:
                 hdr.payload_length, self._config.frag_bytes, self._params().frags_max
             )
             cookie = next(self._cookies)
-            self._inbound[cookie] = _Inbound(hdr, desc)
+            self._inbound[cookie] = hdr, desc
             self._send(MsgType.PUT_ACK, cookie=message.cookie, dst_cookie=cookie, desc=desc)
 
     def on_put_done(self, message: KibMsg) -> None:
@@ -112,17 +106,16 @@ class Responder:
         inbound = self._inbound.pop(message.cookie, None)
         if inbound is None:
             raise ProtocolError(f"PUT_DONE with the unknown cookie {message.cookie:#x}")
-        region = self._regions.release(inbound.desc.key)
+        hdr, desc = inbound
+        region = self._regions.release(desc.key)
         if message.status < 0 or region is None:
             return
-        if not region.has(inbound.hdr.payload_length):
+        if not region.has(hdr.payload_length):
             written = (
                 ", ".join(f"{start} to {end}" for start, end in region.written[:_RANGES_SHOWN]) or "none"
             )
-            raise ProtocolError(
-                f"PUT_DONE of {inbound.hdr.payload_length} bytes; bytes that were written: {written}"
-            )
-        self._deliver(inbound.hdr, bytes(region.buffer))
+            raise ProtocolError(f"PUT_DONE of {hdr.payload_length} bytes; bytes that were written: {written}")
+        self._deliver(hdr, bytes(region.buffer))
 
     def _deliver(self, hdr: LnetHdr, data: bytes) -> None:
         what = "received" if self._take(hdr, data) else "dropped"

@@ -6,126 +6,61 @@ Source: the public struct lnet_counters, lnet_element_stats and lnet_ioctl_comm_
 from __future__ import annotations
 
 import errno
-from dataclasses import asdict, dataclass, field
+from collections import Counter, defaultdict
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
 from lnet.base.nid import Nid
 from lnet.objects.objects import KibDev, KibRoute
-from lnet.settings.health import HealthStatus
+
+KINDS: Final = ("put", "get", "reply", "ack", "hello")
+"""Types of messages. There is no ACK and no HELLO here: the connection takes the place of both."""
+COUNTERS: Final = (
+    *("msgs_alloc", "msgs_max", "rst_alloc", "errors"),
+    *("send_count", "resend_count", "response_timeout_count"),
+    *("local_interrupt_count", "local_dropped_count", "local_aborted_count", "local_no_route_count"),
+    *("local_timeout_count", "local_error_count"),
+    *("remote_dropped_count", "remote_error_count", "remote_timeout_count", "network_timeout_count"),
+    *("failed_resends", "successful_resends", "recv_count", "route_count", "drop_count"),
+    *("send_length", "recv_length", "route_length", "drop_length"),
+)
+"""The counters of a node, in the order of lnetctl."""
+_COUNTED: Final = {"sent": "send", "received": "recv", "dropped": "drop"}
+NiStats = dict[str, Counter[str]]
+"""Messages of one interface, here or at a peer: sent, received and dropped, by their type."""
 
 
-@dataclass(slots=True)
-class MsgCounts:
-    """Messages of LNet by type. There is no ACK and no HELLO here: the connection takes the place of both."""
-
-    put: int = 0
-    get: int = 0
-    reply: int = 0
-    ack: int = 0
-    hello: int = 0
-
-    @property
-    def total(self) -> int:
-        """Messages of all types."""
-        return self.put + self.get + self.reply + self.ack + self.hello
-
-
-@dataclass(slots=True)
-class NiStats:
-    """Messages of one interface, here or at a peer."""
-
-    sent: MsgCounts = field(default_factory=MsgCounts)
-    received: MsgCounts = field(default_factory=MsgCounts)
-    dropped: MsgCounts = field(default_factory=MsgCounts)
-
-
-@dataclass(slots=True)
-class LnetCounters:
-    """The counters of a node since its start or the last reset, in the order of lnetctl."""
-
-    msgs_alloc: int = 0
-    msgs_max: int = 0
-    rst_alloc: int = 0
-    errors: int = 0
-    send_count: int = 0
-    resend_count: int = 0
-    response_timeout_count: int = 0
-    local_interrupt_count: int = 0
-    local_dropped_count: int = 0
-    local_aborted_count: int = 0
-    local_no_route_count: int = 0
-    local_timeout_count: int = 0
-    local_error_count: int = 0
-    remote_dropped_count: int = 0
-    remote_error_count: int = 0
-    remote_timeout_count: int = 0
-    network_timeout_count: int = 0
-    failed_resends: int = 0
-    successful_resends: int = 0
-    recv_count: int = 0
-    route_count: int = 0
-    drop_count: int = 0
-    send_length: int = 0
-    recv_length: int = 0
-    route_length: int = 0
-    drop_length: int = 0
-
-
-_COUNTERS: Final = {"sent": "send", "received": "recv", "dropped": "drop"}
+def no_stats() -> NiStats:
+    """Return the statistics of an interface that has carried nothing."""
+    return {what: Counter() for what in _COUNTED}
 
 
 class Traffic:
     """The counters of a node, of its interfaces and of those of its peers."""
 
     def __init__(self) -> None:
-        self.counters = LnetCounters()
-        self.locals: dict[Nid, NiStats] = {}
-        self.remotes: dict[Nid, NiStats] = {}
-
-    def reset(self) -> None:
-        """Start the counters of the node anew (lnetctl stats reset); those of interfaces go on, as in LNet."""
-        self.counters = LnetCounters()
-
-    def local(self, nid: Nid) -> NiStats:
-        """Return the statistics of an interface of this node."""
-        return self.locals.setdefault(nid, NiStats())
-
-    def remote(self, nid: Nid) -> NiStats:
-        """Return the statistics of an interface of a peer."""
-        return self.remotes.setdefault(nid, NiStats())
-
-    def forget(self, nid: Nid) -> None:
-        """Drop the statistics of a peer's interface that is no longer known."""
-        self.remotes.pop(nid, None)
+        self.counters: Counter[str] = Counter()
+        """Of the node, since its start or the last reset (lnetctl stats reset), by the names of `COUNTERS`."""
+        self.locals: defaultdict[Nid, NiStats] = defaultdict(no_stats)
+        """Of its interfaces."""
+        self.remotes: defaultdict[Nid, NiStats] = defaultdict(no_stats)
+        """Of those of its peers."""
 
     def count(self, what: str, kind: str, local: Nid, remote: Nid, nob: int) -> None:
         """Count a message that was handed to a connection, arrived, or arrived and had no receiver.
 
         Args:  what: sent, received or dropped. kind: put, get or reply. nob: payload bytes.
         """
-        for stats in (self.local(local), self.remote(remote)):
-            _add(getattr(stats, what), kind)
-        name = _COUNTERS[what]
-        _add(self.counters, f"{name}_count")
-        _add(self.counters, f"{name}_length", nob)
-
-    def ended(self, status: HealthStatus) -> None:
-        """Count an attempt that failed."""
-        _add(self.counters, f"{status.value}_count")
+        for stats in (self.locals[local], self.remotes[remote]):
+            stats[what][kind] += 1
+        self.counters[f"{_COUNTED[what]}_count"] += 1
+        self.counters[f"{_COUNTED[what]}_length"] += nob
 
     def in_flight(self, count: int) -> None:
         """Note how many messages are not reported yet."""
-        self.counters.msgs_alloc = count
-        self.counters.msgs_max = max(self.counters.msgs_max, count)
-
-    def as_document(self) -> dict[str, int]:
-        """Return the counters of the node under the names that lnetctl prints."""
-        return asdict(self.counters)
-
-
-def _add(counts: MsgCounts | LnetCounters, name: str, more: int = 1) -> None:
-    setattr(counts, name, getattr(counts, name) + more)
+        self.counters["msgs_alloc"] = count
+        self.counters["msgs_max"] = max(self.counters["msgs_max"], count)
 
 
 class TxKind(Enum):

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hfi_sim.base.deadlines import Deadlines
-from lnet.base.nid import Net
+from lnet.base.nid import Net, Nid
 from lnet.o2iblnd.conns import ConnTable
 from lnet.o2iblnd.peer import LossCause
 from lnet.objects.objects import KibDev, KibNet, KibRoute, KibRoutes, RouteState, make_mesh
@@ -24,7 +24,7 @@ from lnet.objects.stats import Traffic
 from lnet.routes.messages import MessageTable, Stuck, Way
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
-from lnet.settings.targets import TargetTable
+from lnet.settings.targets import KibTarget
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class ChannelBonding(Way):
         self,
         config: LndConfig,
         nis: Mapping[Net, KibNet],
-        targets: TargetTable,
+        targets: Mapping[Nid, KibTarget],
         conns: ConnTable,
         connd: Connd,
         table: MessageTable,
@@ -197,7 +197,7 @@ class ChannelBonding(Way):
         if not tx.may_be_there:
             routes = tx.to.routes if tx.to is not None else ()
             error = next((route.last_error for route in routes if route.last_error), "")
-            self._traffic.counters.response_timeout_count += 1
+            self._traffic.counters["response_timeout_count"] += 1
             reason = f"no route within {tx.timeout_s:g} s{error and f': {error}'}"
             self._table.fail(tx, errno.EHOSTUNREACH, reason)
         elif tx.overdue:

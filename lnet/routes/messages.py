@@ -156,7 +156,7 @@ class MessageTable:
     def drop_ni(self, peer: Peer, nid: Nid) -> None:
         """Remove an interface that a peer no longer has; its messages take the others."""
         del peer.nis[nid]
-        self._traffic.forget(nid)
+        self._traffic.remotes.pop(nid, None)
         if self.peers.get(nid) is peer:
             del self.peers[nid]
         for key in [key for key in peer.pairs if key[1] == nid]:

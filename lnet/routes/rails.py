@@ -147,7 +147,7 @@ class Rails(Way):
         assert peer is not None and local is not None and remote is not None  # noqa: S101, PT018 - an attempt has all
         self.leave(tx)
         tx.last = (status, reason)
-        self._traffic.ended(status)
+        self._traffic.counters[f"{status.value}_count"] += 1
         many = len(peer.nis) > 1
         if status.blames_local:
             self._blame(local, status)
@@ -159,13 +159,13 @@ class Rails(Way):
         retry_count = table.config.retry_count
         if again and tx.retries < retry_count and table.now < tx.deadline:
             tx.retries += 1
-            self._traffic.counters.resend_count += 1
+            self._traffic.counters["resend_count"] += 1
             if tx.route is not None:
                 tx.route.counters.retries += 1
             self.attempt(tx, peer)
             return
         if again and retry_count:
-            self._traffic.counters.failed_resends += 1
+            self._traffic.counters["failed_resends"] += 1
         table.fail(tx, _ERRNO.get(status, errno.EIO), f"{status.value}: {reason}")
 
     def leave(self, tx: KibTx) -> None:
@@ -182,7 +182,7 @@ class Rails(Way):
         self._health_changed(end)
 
     def done(self, tx: KibTx) -> None:
-        self._traffic.counters.successful_resends += bool(tx.retries)
+        self._traffic.counters["successful_resends"] += bool(tx.retries)
         for end in (tx.local, tx.remote):
             if end is not None:
                 self.praise(end)
@@ -196,7 +196,7 @@ class Rails(Way):
     def due(self, tx: KibTx, now: float) -> Stuck | None:
         """Fail a message that is overdue; close the connection on which an attempt has taken too long."""
         if tx.deadline <= now:
-            self._traffic.counters.response_timeout_count += 1
+            self._traffic.counters["response_timeout_count"] += 1
             last = f"; last {tx.last[0].value}: {tx.last[1]}" if tx.last else ""
             self._table.fail(tx, errno.ETIMEDOUT, f"not done within {tx.timeout_s:g} s{last}")
         elif tx.peer is not None:

@@ -7,12 +7,12 @@ Source: seed 004, "Target configuration" and kib_target_t.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from lnet.base.errors import LnetConfigError, NidError
-from lnet.base.nid import Net, Nid, parse_addr
+from lnet.base.nid import Nid, parse_addr
 from lnet.settings.networks import LNET_MAX_INTERFACES
 
 
@@ -46,35 +46,6 @@ class KibTarget:
 
     def __str__(self) -> str:
         return f"{self.tg_nid} {' '.join(map(str, self.tg_addr))}"
-
-
-class TargetTable:
-    """The targets of a node (kiblnd_data.kib_targets), one for each NID."""
-
-    def __init__(self) -> None:
-        self._by_nid: dict[Nid, KibTarget] = {}
-
-    def __iter__(self) -> Iterator[KibTarget]:
-        return iter(self._by_nid.values())
-
-    def __len__(self) -> int:
-        return len(self._by_nid)
-
-    def get(self, nid: Nid) -> KibTarget | None:
-        """Return the target of `nid`, or None."""
-        return self._by_nid.get(nid)
-
-    def put(self, target: KibTarget) -> None:
-        """Add a target, replacing one with the same NID."""
-        self._by_nid[target.tg_nid] = target
-
-    def remove(self, nid: Nid) -> KibTarget | None:
-        """Remove and return the target of `nid`; None if there is none."""
-        return self._by_nid.pop(nid, None)
-
-    def on_net(self, net: Net | None) -> list[KibTarget]:
-        """Return the targets on `net`; None: all targets."""
-        return [target for target in self if net is None or target.tg_nid.net == net]
 
 
 def parse_targets(text: str, path: str = "targets") -> list[KibTarget]:

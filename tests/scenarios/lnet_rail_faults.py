@@ -43,7 +43,7 @@ def hold_the_rail_law(traffic: Traffic, fault: ShortFault) -> int:
     for failed in scene.a.failed:
         undiscovered, _, reason = failed.reason.rpartition("was not discovered: ")
         status = HealthStatus(reason.partition(":")[0])
-        exhausted = scene.a.node.lnd.traffic.counters.resend_count >= retries
+        exhausted = scene.a.node.lnd.traffic.counters["resend_count"] >= retries
         assert not status.resends or exhausted or undiscovered, (
             f"{where}: {failed}"
         )  # a ping has one way only

@@ -114,10 +114,10 @@ def statuses(ctl: Lnetctl) -> dict[str, str]:
 
 def sends_of(pair: Pair, status: str) -> int:
     """Let a ping fail with a status; return how often it was sent again."""
-    before = pair.table._traffic.counters.resend_count
+    before = pair.table._traffic.counters["resend_count"]
     pair.drop(status)
     assert not pair.ping(B[0])
-    return pair.table._traffic.counters.resend_count - before
+    return pair.table._traffic.counters["resend_count"] - before
 
 
 @pytest.mark.parametrize("status", LOCAL_RESEND + LOCAL_NO_RESEND)

@@ -36,7 +36,8 @@ class Scene:
             for i in range(devices)
         ]
         self.lnd.add_net(OWN.net, devs)
-        self.lnd.targets.put(KibTarget(PEER, tuple(IPv4Address(f"10.1.1.{5 + i}") for i in range(devices))))
+        addresses = tuple(IPv4Address(f"10.1.1.{5 + i}") for i in range(devices))
+        self.lnd.targets[PEER] = KibTarget(PEER, addresses)
         self.now = 0.0
 
     def actions(self) -> list[Action]:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lnet.base.errors import LnetConfigError
-from lnet.base.nid import Net, Nid
-from lnet.settings.targets import KibTarget, TargetTable, parse_targets
+from lnet.settings.targets import parse_targets
 
 FILE = """
 # local
@@ -58,15 +57,3 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except LnetConfigError:
         return
     assert parse_targets("\n".join(map(str, targets))) == targets
-
-
-def test_table_replaces_by_nid_and_lists_by_network() -> None:
-    first, second = KibTarget.of("10.1.1.2@o2ib", ["10.1.1.2"]), KibTarget.of("10.1.1.3@o2ib1", ["10.1.1.3"])
-    table = TargetTable()
-    table.put(first)
-    table.put(second)
-    table.put(KibTarget.of("10.1.1.2@o2ib", ["10.1.1.4"]))
-    assert [str(target) for target in table.on_net(Net.parse("o2ib"))] == ["10.1.1.2@o2ib 10.1.1.4"]
-    assert len(table) == 2
-    assert table.remove(Nid.parse("10.1.1.3@o2ib1")) == second
-    assert table.remove(Nid.parse("10.1.1.3@o2ib1")) is None

@@ -154,4 +154,4 @@ def test_nodes_of_unequal_versions_exchange_messages_in_the_older_one(here: int,
     a.node.put(b.nid, b"last")
     clock.advance(0.1)
     assert b.received[-1].data == b"last"
-    assert a.node.lnd.traffic.counters.errors == b.node.lnd.traffic.counters.errors == 0
+    assert a.node.lnd.traffic.counters["errors"] == b.node.lnd.traffic.counters["errors"] == 0
