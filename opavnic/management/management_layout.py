@@ -19,7 +19,7 @@ from hfi_sim.wire.mad.header import (
     Method,
     RmppHeader,
 )
-from hfi_sim.wire.mad.rmpp import Rmpp, RmppFlag, RmppType
+from hfi_sim.wire.mad.rmpp import RmppFlag, RmppType, rmpp_of
 from hfi_sim.wire.mad.smp_header import DIRECTION, DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import DATA_AT, OFFSET_UNIT, SaHeader
 from opavnic.decode import meanings
@@ -118,7 +118,7 @@ def _with_inside(kind: Kind, start: int) -> Iterator[MadPart]:
 
 def _administration(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
     yield MadPart("RMPP", RmppHeader.HEADER, MadHeader.SIZE)
-    rmpp = Rmpp.of(mad)
+    rmpp = rmpp_of(mad)
     if rmpp.active and rmpp.type != RmppType.DATA:
         return
     yield MadPart("SA", SaHeader.HEADER, MadHeader.SIZE + RmppHeader.SIZE)
@@ -136,7 +136,7 @@ def _administration(header: MadHeader, mad: bytes) -> Iterator[MadPart]:
     if stride < kind.header.size:
         return
     end = len(mad)
-    if rmpp.flags & RmppFlag.LAST:
+    if rmpp.rtime_flags & RmppFlag.LAST:
         end = min(end, DATA_AT - SaHeader.SIZE + rmpp.length)
     before = (max(rmpp.segment, 1) - 1) * (len(mad) - DATA_AT)
     start = DATA_AT + -before % stride

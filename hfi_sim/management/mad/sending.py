@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import Drop, PacketCounters
@@ -11,6 +11,7 @@ from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.transactions import Outgoing
+from hfi_sim.management.mad.transfers import Where
 from hfi_sim.wire.lrh16b import is_9b, slid_of
 from hfi_sim.wire.mad.fm_packet import build_answer_packet
 
@@ -19,16 +20,6 @@ if TYPE_CHECKING:
 
 QP_SMI: Final = 0
 QP_GSI: Final = 1
-
-
-class Where(NamedTuple):
-    """What a MAD needs to leave."""
-
-    dlid: int
-    sl: int
-    dest_qp: int
-    pkey: int | None
-    is_9b: bool = False
 
 
 class MadSender:

@@ -21,12 +21,13 @@ from hfi_sim.management.mad.agents import (
     MadRequest,
     unsupported,
 )
-from hfi_sim.management.mad.sending import QP_GSI, QP_SMI, MadSender, Where
+from hfi_sim.management.mad.sending import QP_GSI, QP_SMI, MadSender
 from hfi_sim.management.mad.transactions import Done, TransactionTable
 from hfi_sim.management.mad.transfers import (
     Arrivals,
     Departures,
     MessageKey,
+    Where,
     busy_answer,
     goes_in_segments,
     is_segmentable,
@@ -45,11 +46,12 @@ from hfi_sim.wire.mad.header import (
 )
 from hfi_sim.wire.mad.rmpp import (
     RMPP_END,
-    Rmpp,
     RmppType,
     acknowledged_again,
+    fault_of,
     is_active,
     refusal,
+    rmpp_of,
 )
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class MadStack:
         self._agents = AgentTable()
         self._transactions = TransactionTable()
         self._arrivals = Arrivals()
-        self._departures: Departures[Where] = Departures()
+        self._departures = Departures()
         self._runner = CoreRunner(
             clock,
             name=f"{port.name} MAD stack",
@@ -365,7 +367,7 @@ class MadStack:
         """Return whether an agent with RMPP answers with a MAD that repeats the RMPP header of the request."""
         if not is_active(response) or is_segmentable(response):
             return False
-        return Rmpp.of(response).type == RmppType.DATA and self._has_rmpp(request.header, request.mad)
+        return rmpp_of(response).type == RmppType.DATA and self._has_rmpp(request.header, request.mad)
 
     def take(self, request: MadRequest, *, is_message: bool = False) -> Drop | None:
         """Deliver a MAD or a reassembled message to its waiter or agent; return the drop reason if there is neither."""
@@ -398,14 +400,14 @@ class MadStack:
         """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
         header, mad = request.header, request.whole().mad
         key = key_of(request.slid, mad)
-        rmpp = Rmpp.of(mad)
+        rmpp = rmpp_of(mad)
         now = self._runner.time()
         sends = key.reversed in self._departures
         if not (sends or key in self._arrivals or self._awaits(key, header, mad)):
             return self._give_away(request)
-        if rmpp.fault is not None:
+        if (fault := fault_of(rmpp)) is not None:
             self._departures.end(key.reversed)
-            self._sender.answer(request, refusal(mad, RmppType.ABORT, rmpp.fault))
+            self._sender.answer(request, refusal(mad, RmppType.ABORT, fault))
             return Drop.MAD_UNMATCHED
         if rmpp.type != RmppType.DATA:
             if sends:

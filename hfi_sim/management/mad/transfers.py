@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from hfi_sim.base.deadlines import Timers
 from hfi_sim.wire.mad.header import (
@@ -21,6 +21,7 @@ from hfi_sim.wire.mad.header import (
     MadClass,
     MadHeader,
     MadStatus,
+    RmppHeader,
     mad_size,
 )
 from hfi_sim.wire.mad.rmpp import (
@@ -28,12 +29,12 @@ from hfi_sim.wire.mad.rmpp import (
     RMPP_VERSION,
     Lone,
     Reassembly,
-    Rmpp,
     RmppStatus,
     RmppType,
     Segmented,
     data_offset,
     refusal,
+    rmpp_of,
 )
 
 MAX_MESSAGE: Final = 8 << 20
@@ -56,8 +57,15 @@ _REASSEMBLY_S: Final = 40.0
 _REMEMBERED_S: Final = 10.0
 """How long a complete message is acknowledged again to a sender that has not heard it."""
 
-Where = TypeVar("Where")
-"""What a message needs to leave: LID, SL, P_Key."""
+
+class Where(NamedTuple):
+    """What a MAD needs to leave."""
+
+    dlid: int
+    sl: int
+    dest_qp: int
+    pkey: int | None
+    is_9b: bool = False
 
 
 class MessageKey(NamedTuple):
@@ -110,11 +118,11 @@ class Arrivals:
 
     def receive(self, now: float, key: MessageKey, mad: bytes) -> Arrival:
         """Take a segment, its MAD at full size. A message begins with segment 1."""
-        if Rmpp.of(mad).version != RMPP_VERSION or len(mad) < data_offset(key.mgmt_class):
+        if rmpp_of(mad).version != RMPP_VERSION or len(mad) < data_offset(key.mgmt_class):
             return Arrival(refusal(mad, RmppType.ABORT, RmppStatus.VERSION), None, refused=True)
         message = self._messages.get(key)
         if message is None:
-            if Rmpp.of(mad).segment != 1:
+            if rmpp_of(mad).segment != 1:
                 return Arrival(None, None, refused=True)
             if len(self._messages) >= MAX_ARRIVING:
                 self.forget(next(iter(self._messages)))
@@ -158,18 +166,18 @@ class Arrivals:
 
 
 @dataclass(slots=True)
-class _Leaving(Generic[Where]):
+class _Leaving:
     segments: Segmented | Lone
     where: Where
     size: int
     retries_left: int = ACK_RETRIES
 
 
-class Departures(Generic[Where]):
+class Departures:
     """The messages that leave one port; what is to be sent now waits in it, segment by segment."""
 
     def __init__(self) -> None:
-        self._leaving: dict[MessageKey, _Leaving[Where]] = {}
+        self._leaving: dict[MessageKey, _Leaving] = {}
         self._bytes = 0
         self._to_one: dict[int, int] = {}
         self._timers: Timers[MessageKey] = Timers()
@@ -198,13 +206,13 @@ class Departures(Generic[Where]):
         self.end(key)
         self._add(now, key, _Leaving(Lone(mad), where, len(mad), retries_left=0))
 
-    def _add(self, now: float, key: MessageKey, leaving: _Leaving[Where]) -> None:
+    def _add(self, now: float, key: MessageKey, leaving: _Leaving) -> None:
         self._leaving[key] = leaving
         self._bytes += leaving.size
         self._to_one[key.lid] = self._to_one.get(key.lid, 0) + 1
         self._go_on(now, key)
 
-    def handle(self, now: float, key: MessageKey, rmpp: Rmpp) -> bool:
+    def handle(self, now: float, key: MessageKey, rmpp: RmppHeader) -> bool:
         """Handle an acknowledgement, or the receiver's end of the transfer; return whether it is to be answered."""
         leaving = self._leaving.get(key)
         if leaving is None:
@@ -272,7 +280,7 @@ def goes_in_segments(message: bytes) -> bool:
     """Return whether a message is one of RMPP: it says so itself, or is longer than a MAD."""
     if not is_segmentable(message):
         return False
-    rmpp = Rmpp.of(message)
+    rmpp = rmpp_of(message)
     return len(message) > mad_size(message[0]) or (rmpp.active and rmpp.type == RmppType.DATA)
 
 

@@ -11,7 +11,7 @@ Differs: several ports in one request, as switches have them, where a wrong numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -349,6 +349,10 @@ _KINDS: Final[Mapping[ErrorInfoBit, tuple[Drop, ...]]] = {
     ErrorInfoBit.RELAY: tuple(_RELAY_CODES),
 }
 """Of several drops of one kind, that which stands first here is told."""
+_CONSTRAINTS: Final = (
+    (ErrorInfoBit.XMIT_CONSTRAINT, "xmit_constraint", HAPPENED),
+    (ErrorInfoBit.RCV_CONSTRAINT, "rcv_constraint", HAPPENED | PKEY_VIOLATION),
+)
 
 
 def reasons_of(info_mask: int) -> tuple[Drop, ...]:
@@ -366,18 +370,9 @@ def error_info(port_num: int, errors: Mapping[Drop, PortError]) -> ErrorInfoPort
         values |= {"rcv_status": HAPPENED | code, "rcv_flit_1": padded[:8], "rcv_flit_2": padded[8:]}
     if (lrh := _header(errors, ErrorInfoBit.OVERRUN)) is not None:
         values["overrun_status"] = HAPPENED | lrh.sc << 2
-    if (lrh := _header(errors, ErrorInfoBit.XMIT_CONSTRAINT)) is not None:
-        values |= {
-            "xmit_constraint_status": HAPPENED,
-            "xmit_constraint_pkey": lrh.pkey,
-            "xmit_constraint_slid": lrh.slid,
-        }
-    if (lrh := _header(errors, ErrorInfoBit.RCV_CONSTRAINT)) is not None:
-        values |= {
-            "rcv_constraint_status": HAPPENED | PKEY_VIOLATION,
-            "rcv_constraint_pkey": lrh.pkey,
-            "rcv_constraint_slid": lrh.slid,
-        }
+    for kind, name, status in _CONSTRAINTS:
+        if (lrh := _header(errors, kind)) is not None:
+            values |= {f"{name}_status": status, f"{name}_pkey": lrh.pkey, f"{name}_slid": lrh.slid}
     if (error := _first(errors, ErrorInfoBit.RELAY)) is not None:
         lrh = _header_of(error[1])
         values |= {
@@ -390,7 +385,8 @@ def error_info(port_num: int, errors: Mapping[Drop, PortError]) -> ErrorInfoPort
 
 
 def _first(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> tuple[Drop, bytes] | None:
-    return next(((drop, errors[drop].first) for drop in _noted(errors, kind)), None)
+    noted = (drop for drop in _KINDS[kind] if drop in errors and errors[drop].first)
+    return next(((drop, errors[drop].first) for drop in noted), None)
 
 
 def _header(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> Lrh16B | None:
@@ -401,7 +397,3 @@ def _header(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> Lrh16B | No
 def _header_of(packet: bytes) -> Lrh16B:
     """Return the header of a first packet; packets without a whole one are dropped as such."""
     return Lrh16B.parse(packet.ljust(SIZE, b"\0"))
-
-
-def _noted(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> Iterable[Drop]:
-    return (drop for drop in _KINDS[kind] if drop in errors and errors[drop].first)

@@ -20,7 +20,7 @@ from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.management.sma.answers import answer
 from hfi_sim.management.sma.facts import capabilities_of, node_info_of
 from hfi_sim.management.sma.node import AttributeRequest, SetLinks, SmaNode, UnansweredError
-from hfi_sim.management.smp.interface import NOT_MINE, NotMine, SmpRequest, SubnetInterface
+from hfi_sim.management.smp.interface import SmpRequest, SubnetInterface
 from hfi_sim.nodes.end_port import PortSettings
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
@@ -146,7 +146,7 @@ class SubnetManagementAgent:
 
     # --- SMPs ----------------------------------------------------------------------------------------------
 
-    def _take(self, asked: SmpRequest) -> bool | Drop | NotMine:
+    def _take(self, asked: SmpRequest) -> bool | Drop | None:
         smp, header = asked.smp, asked.request.header
         is_ib = smp.base_version == BASE_VERSION_IB
         verdict = may_manage(header.method, asked.request.pkey, is_local=asked.is_local, is_ib=is_ib)
@@ -155,7 +155,7 @@ class SubnetManagementAgent:
             return Drop.MAD_DENIED
         is_managers = header.attr_id == SubnetAttrId.SM_INFO and not is_ib
         if verdict is SmpVerdict.PASS_ON or (is_managers and self._has_manager):
-            return NOT_MINE
+            return None
         now = self._runner.time()
         if not self._guard.admits(now, smp.mkey, header.method):
             self._tell_bad_mkey(asked)

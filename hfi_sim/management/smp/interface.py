@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum
-from typing import Final
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
@@ -28,15 +26,6 @@ from hfi_sim.wire.mad.smp_header import Smp
 log = logging.getLogger("hfi_sim.management.smp")
 
 
-class NotMine(Enum):
-    """What an agent of subnet management says to an SMP that others on the node may want."""
-
-    NOT_MINE = "not mine"
-
-
-NOT_MINE: Final = NotMine.NOT_MINE
-
-
 @dataclass(frozen=True, slots=True)
 class SmpRequest:
     """An SMP for the agent of this node."""
@@ -50,8 +39,9 @@ class SmpRequest:
     """Whether a program on this node sent it: the limited management P_Key is enough for it."""
 
 
-SubnetAgent = Callable[[SmpRequest], "bool | Drop | NotMine"]
-"""Takes an SMP: True where `smp` is now the response, False where there is none; a Drop counts it."""
+SubnetAgent = Callable[[SmpRequest], bool | Drop | None]
+"""Takes an SMP: True where `smp` is now the response, False where there is none; a Drop counts it; None: others on the
+node may want it."""
 
 
 class SubnetInterface:
@@ -62,7 +52,7 @@ class SubnetInterface:
         self._port = port
         self._own_num = port.opa_port_num if isinstance(port, HfiPort) else 0
         self._stack = stack
-        self.agent: SubnetAgent = _nobody
+        self.agent: SubnetAgent = lambda _request: None
         """The agent of this node."""
         port.send_smp = self.send
         stack.give_qp0_to(self._receive)
@@ -102,20 +92,16 @@ class SubnetInterface:
         taken = self.agent(SmpRequest(smp, request, in_port, is_local))
         if isinstance(taken, Drop):
             return taken
-        if taken is NOT_MINE:
+        if taken is None:
             return self._stack.take(request)
         if taken:
             pkey = self._port.pkeys.answering(request.pkey)
             way = answered(smp, request.slid)
             if is_local:
-                self._return(smp, request)
+                self._stack.take(_with(request, smp))
             else:
                 self._pass(smp, way, pkey, own=True, is_9b=request.is_9b)
         return None
-
-    def _return(self, smp: Smp, request: MadRequest) -> None:
-        """Give the response to a program of this node that has asked this node."""
-        self._stack.take(_with(request, smp))
 
     # --- onwards -------------------------------------------------------------------------------------------
 
@@ -159,7 +145,3 @@ def _with(request: MadRequest, smp: Smp) -> MadRequest:
     """Return what arrived with the SMP as it is now."""
     mad = bytes(smp)
     return replace(request, mad=mad, header=MadHeader.parse(mad))
-
-
-def _nobody(_request: SmpRequest) -> NotMine:
-    return NOT_MINE

@@ -53,7 +53,7 @@ def sent(smp: Smp, dlid: int) -> Next:
         return _DISCARD
     if smp.returning:
         return answered(smp, dlid)
-    if not smp.begins_at_sender:
+    if smp.dr_slid is not None:
         return Routed(dlid)
     if smp.hop_pointer:
         return _DISCARD
@@ -88,7 +88,7 @@ def answered(smp: Smp, slid: int) -> Next:
 def _forth(smp: Smp, in_port: int, is_switch: bool) -> Next:
     pointer, count = smp.hop_pointer, smp.hop_count
     if count and pointer == 0:  # a part by LID ends here, the directed one begins
-        if smp.begins_at_sender or not is_switch:
+        if smp.dr_slid is None or not is_switch:
             return _DISCARD
         smp.hop_pointer = 1
         return _out(smp.leaves_by(1))

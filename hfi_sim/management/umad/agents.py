@@ -8,11 +8,14 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.management.umad.abi import Registration, UmadError
 from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, is_vendor_class, oui_of
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, has_rmpp
+
+if TYPE_CHECKING:
+    from hfi_sim.management.umad.file import UmadFile
 
 MAX_AGENTS: Final = 32
 """Agents of one open file; their ids are 0 to 31."""
@@ -22,17 +25,15 @@ _VERSION_END: Final = 0x83
 _SUBNET_CLASSES: Final = (MadClass.SUBN_LID, MadClass.SUBN_DIRECTED)
 _HI_TID_MASK: Final = 0xFFFFFFFF
 
-Owner = TypeVar("Owner")
-
 IsTaken = Callable[[int, bytes | None, Iterable[int], int], bool]
 """Whether an agent of this process has one of the methods of a class (and OUI) in a version of it already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ProgramAgent(Generic[Owner]):
+class ProgramAgent:
     """One agent of a program."""
 
-    owner: Owner
+    owner: UmadFile
     id: int
     """Its number among the agents of its file."""
     hi_tid: int
@@ -45,24 +46,25 @@ class ProgramAgent(Generic[Owner]):
         return bool(self.asked.rmpp_version) and not self.asked.user_rmpp
 
 
-class AgentRegistry(Generic[Owner]):
+class AgentRegistry:
     """All agents of one port."""
 
     def __init__(self, is_taken: IsTaken) -> None:
         self._is_taken = is_taken
-        self._by_tid: dict[int, ProgramAgent[Owner]] = {}
-        self._by_method: dict[tuple[int, int, bytes | None, int], ProgramAgent[Owner]] = {}
+        self._by_tid: dict[int, ProgramAgent] = {}
+        self._by_method: dict[tuple[int, int, bytes | None, int], ProgramAgent] = {}
         self._last_tid = 0
 
     def __len__(self) -> int:
         return len(self._by_tid)
 
-    def register(self, owner: Owner, id_: int, asked: Registration) -> ProgramAgent[Owner]:
+    def register(self, owner: UmadFile, id_: int, asked: Registration) -> ProgramAgent:
         """Enter an agent.
 
         Raises:  UmadError: EINVAL, as the kernel says to a registration that makes no sense or whose methods are taken.
         """
-        _check(asked)
+        if reason := _fault(asked):
+            raise UmadError(errno.EINVAL, reason)
         keys = _keys(asked)
         oui = asked.oui if is_vendor_class(asked.mgmt_class) else None
         if any(key in self._by_method for key in keys) or self._is_taken(
@@ -80,26 +82,20 @@ class AgentRegistry(Generic[Owner]):
             if self._last_tid not in self._by_tid:
                 return self._last_tid
 
-    def unregister(self, agent: ProgramAgent[Owner]) -> None:
+    def unregister(self, agent: ProgramAgent) -> None:
         """Take an agent off."""
         del self._by_tid[agent.hi_tid]
         for key in _keys(agent.asked):
             del self._by_method[key]
 
-    def of_response(self, header: MadHeader) -> ProgramAgent[Owner] | None:
+    def of_response(self, header: MadHeader) -> ProgramAgent | None:
         """Return the agent whose request a response answers, by its transaction id."""
         return self._by_tid.get(header.tid >> 32)
 
-    def of_request(self, header: MadHeader, mad: bytes) -> ProgramAgent[Owner] | None:
+    def of_request(self, header: MadHeader, mad: bytes) -> ProgramAgent | None:
         """Return the agent that has registered for an unsolicited MAD."""
         oui = oui_of(mad.ljust(DATA_OFFSET_VENDOR, b"\0")) if is_vendor_class(header.mgmt_class) else None
         return self._by_method.get((header.mgmt_class, header.class_version, oui, header.method))
-
-
-def _check(asked: Registration) -> None:
-    reason = _fault(asked)
-    if reason:
-        raise UmadError(errno.EINVAL, reason)
 
 
 def _fault(asked: Registration) -> str:

@@ -35,14 +35,14 @@ MAX_UNREAD: Final = 16 << 20
 class UmadFile:
     """What a descriptor of a program stands for."""
 
-    def __init__(self, port: UmadPort, agents: AgentRegistry[UmadFile]) -> None:
+    def __init__(self, port: UmadPort, agents: AgentRegistry) -> None:
         self.on_news: Callable[[], None] = lambda: None
         """Called when there is something to read, or the file has died."""
         self.waiting_bytes = 0
         """Of its MADs that wait for a response; kept by the device."""
         self._port = port
         self._registry = agents
-        self._agents: dict[int, ProgramAgent[UmadFile]] = {}
+        self._agents: dict[int, ProgramAgent] = {}
         self._unread: deque[tuple[bytes, bytes]] = deque()
         self._unread_bytes = 0
         self._with_pkey = False

@@ -23,8 +23,8 @@ from hfi_sim.management.mad.transfers import ACK_S, MAX_MESSAGE, Arrivals, Messa
 from hfi_sim.management.umad.abi import UmadError, UmadHeader
 from hfi_sim.management.umad.agents import AgentRegistry, IsTaken, ProgramAgent
 from hfi_sim.management.umad.file import UmadFile
-from hfi_sim.wire.mad.header import RESPONSE_BIT, SMP_CLASSES, TID, MadHeader, Method, mad_size
-from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppType, Segmented, data_offset, has_rmpp
+from hfi_sim.wire.mad.header import RESPONSE_BIT, SMP_CLASSES, TID, MadHeader, Method, RmppHeader, mad_size
+from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppType, Segmented, data_offset, has_rmpp, rmpp_of
 from hfi_sim.wire.mad.smp_header import peer_of
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ class OutgoingUmad(NamedTuple):
     pkey: int
 
 
-FileAgent = ProgramAgent[UmadFile]
 _SendKey = tuple[int, int, int]
 """Transaction id, class, and of a response the LID of the requester: two requesters may have chosen one id."""
 
@@ -60,7 +59,7 @@ _SendKey = tuple[int, int, int]
 class _Send:
     """A request that waits for its response, or a message that waits for acknowledgements."""
 
-    agent: FileAgent
+    agent: ProgramAgent
     header: UmadHeader
     as_written: bytes
     """The header in bytes."""
@@ -81,7 +80,7 @@ class UmadPort:
         """MADs to send, in order; the caller takes them."""
         self.files: set[UmadFile] = set()
         self._facts = facts
-        self._agents: AgentRegistry[UmadFile] = AgentRegistry(is_taken)
+        self._agents = AgentRegistry(is_taken)
         self._sends: dict[_SendKey, _Send] = {}
         self._arrivals = Arrivals()
         self._send_timers: Timers[_SendKey] = Timers()
@@ -105,14 +104,14 @@ class UmadPort:
         """Forget a file."""
         self.files.discard(file)
 
-    def forget(self, agent: FileAgent) -> None:
+    def forget(self, agent: ProgramAgent) -> None:
         """Drop what an agent that is gone still waits for."""
         for key, send in list(self._sends.items()):
             if send.agent is agent:
                 self._end_send(key)
 
     def send(
-        self, now: float, agent: FileAgent, header: UmadHeader, as_written: bytes, message: bytes
+        self, now: float, agent: ProgramAgent, header: UmadHeader, as_written: bytes, message: bytes
     ) -> None:
         """Send what a program has written: a MAD, or an RMPP message of an agent that leaves the segments to us.
 
@@ -128,7 +127,7 @@ class UmadPort:
             raise UmadError(
                 errno.EINVAL, f"{len(message)} bytes, class {mgmt_class:#04x} has a longer header"
             )
-        rmpp = Rmpp.of(message)
+        rmpp = rmpp_of(message)
         in_segments = agent.kernel_rmpp and has_rmpp(mgmt_class) and rmpp.active
         if len(message) > (MAX_MESSAGE if in_segments else size):
             raise UmadError(errno.EINVAL, f"a message of {len(message)} bytes is too long")
@@ -202,7 +201,7 @@ class UmadPort:
             return Drop.MAD_UNMATCHED if is_response else Drop.MAD_NO_AGENT
         if agent.asked.qpn == QP_SMI and header.mgmt_class not in SMP_CLASSES:
             return Drop.MAD_QP  # its request left from queue pair 0, and that takes subnet management only
-        rmpp = Rmpp.of(mad) if has_rmpp(header.mgmt_class) else None
+        rmpp = rmpp_of(mad) if has_rmpp(header.mgmt_class) else None
         if rmpp is not None and rmpp.active and agent.kernel_rmpp:
             drop = self._receive_rmpp(now, agent, request, mad, rmpp)
             self.on_work()
@@ -219,7 +218,7 @@ class UmadPort:
         send = self._sends.get((request.header.tid, request.header.mgmt_class, _ANYBODY))
         return send is not None and send.outgoing.dlid == request.slid and send.header.timeout_ms > 0
 
-    def _deliver(self, agent: FileAgent, request: MadRequest, message: bytes) -> Drop | None:
+    def _deliver(self, agent: ProgramAgent, request: MadRequest, message: bytes) -> Drop | None:
         header = UmadHeader(
             agent_id=agent.id,
             qpn=request.src_qp,
@@ -242,7 +241,7 @@ class UmadPort:
     # --- RMPP ----------------------------------------------------------------------------------------------
 
     def _receive_rmpp(
-        self, now: float, agent: FileAgent, request: MadRequest, mad: bytes, rmpp: Rmpp
+        self, now: float, agent: ProgramAgent, request: MadRequest, mad: bytes, rmpp: RmppHeader
     ) -> Drop | None:
         if rmpp.version != RMPP_VERSION or len(mad) < data_offset(mad[1]):
             return Drop.MAD_MALFORMED
@@ -268,7 +267,9 @@ class UmadPort:
                 self._end_send(key)
         return None
 
-    def _receive_segment(self, now: float, agent: FileAgent, request: MadRequest, mad: bytes) -> Drop | None:
+    def _receive_segment(
+        self, now: float, agent: ProgramAgent, request: MadRequest, mad: bytes
+    ) -> Drop | None:
         header = request.header
         key = MessageKey(request.slid, header.tid, header.mgmt_class, header.method)
         answers = _is_response(mad)

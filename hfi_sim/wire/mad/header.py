@@ -75,6 +75,8 @@ class MadStatus(Code):
     """
 
 
+RMPP_ACTIVE: Final = 1
+"""The flag of RMPP that a MAD is part of a transfer."""
 RESPONSE_BIT: Final = 0x80
 """The bit of the method that marks a response."""
 _NO_RESPONSE_TO: Final = frozenset({Method.SEND, Method.TRAP, Method.TRAP_REPRESS})
@@ -102,7 +104,7 @@ class MadHeader(WireHeader):
 @declared("rmpp", "RMPP header", "big", source="the InfiniBand architecture")
 @dataclass(frozen=True, slots=True)
 class RmppHeader(WireHeader):
-    """Bytes 24 to 35 of a vendor-class MAD; all zero in the MADs of this project."""
+    """Bytes 24 to 35 of a MAD whose class has RMPP; all zero in the vendor-class MADs of this project."""
 
     version: Annotated[int, Field(8, "0: not in use")] = 0
     type: Annotated[int, Field(8, "0: not in use")] = 0
@@ -110,6 +112,11 @@ class RmppHeader(WireHeader):
     rmpp_status: Annotated[int, Field(8, "0: normal")] = 0
     segment: Annotated[int, Field(32, "segment number")] = 0
     length: Annotated[int, Field(32, "payload length, or new window")] = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether the MAD is part of an RMPP transfer."""
+        return bool(self.rtime_flags & RMPP_ACTIVE)
 
 
 @declared("vendor", "vendor header", "big", source="ib_mad.h of Linux: struct ib_vendor_mad")

@@ -8,9 +8,8 @@ Source: drivers/infiniband/core/mad_rmpp.c of Linux; the InfiniBand architecture
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum, IntFlag
 from typing import Final
 
@@ -19,6 +18,7 @@ from hfi_sim.wire.mad.header import (
     MAD_SIZE_IB,
     METHOD_OFFSET,
     RESPONSE_BIT,
+    RMPP_ACTIVE,
     MadClass,
     MadHeader,
     RmppHeader,
@@ -35,9 +35,9 @@ _DATA_OFFSET_SA: Final = 56
 _DATA_OFFSET_DEVICE: Final = 64
 _DEVICE_CLASSES: Final = (0x06, 0x10, 0x12)
 """Management and administration of devices, and BIS."""
-_LAYOUT: Final = struct.Struct(">4B2I")  # version, type, rtime and flags, status, segment, length or window
 _FLAGS_AT: Final = MadHeader.SIZE + 2
-_RTIME_MASK: Final = 0xF8
+_RTIME: Final = 0xF8
+"""The bits of the response time, beside the flags."""
 
 
 class RmppType(IntEnum):
@@ -77,69 +77,36 @@ class RmppFlag(IntFlag):
     LAST = 4
 
 
-_ACTIVE: Final = int(RmppFlag.ACTIVE)
-"""As a plain number: a flag of an enum costs more than the rest of what is done to a MAD here."""
+def rmpp_of(mad: bytes) -> RmppHeader:
+    """Return the RMPP header of a MAD that is long enough for it."""
+    return RmppHeader.parse(mad[MadHeader.SIZE : RMPP_END])
 
 
-@dataclass(frozen=True, slots=True)
-class Rmpp:
-    """The RMPP header of a MAD."""
+def fault_of(rmpp: RmppHeader) -> RmppStatus | None:
+    """Return why a receiver aborts the transfer at the sight of a header; None: it does not.
 
-    version: int
-    type: int
-    rtime: int
-    flags: int
-    status: int
-    segment: int
-    length: int
-    """Bytes of payload in a first or last segment; the last segment of the window in an acknowledgement."""
-
-    @classmethod
-    def of(cls, mad: bytes) -> Rmpp:
-        """Read the header of a MAD that is long enough for it."""
-        version, kind, flags, status, segment, length = _LAYOUT.unpack_from(mad, MadHeader.SIZE)
-        return cls(version, kind, flags & _RTIME_MASK, flags & ~_RTIME_MASK, status, segment, length)
-
-    def build(self) -> bytes:
-        """Return its 12 bytes."""
-        return _LAYOUT.pack(
-            self.version, self.type, self.rtime | self.flags, self.status, self.segment, self.length
-        )
-
-    @property
-    def active(self) -> bool:
-        """Whether the MAD is part of an RMPP transfer."""
-        return bool(self.flags & _ACTIVE)
-
-    @property
-    def fault(self) -> RmppStatus | None:
-        """Why a receiver aborts the transfer at the sight of this header; None: it does not.
-
-        Source: ib_process_rmpp_recv_wc of Linux, and what it calls for each type.
-        """
-        if self.version != RMPP_VERSION:
-            return RmppStatus.VERSION
-        match self.type:
-            case RmppType.DATA:
-                wrong_place = (self.segment == 1) != bool(self.flags & RmppFlag.FIRST)
-                return (
-                    RmppStatus.BAD_STATUS if self.status else RmppStatus.BAD_SEGMENT if wrong_place else None
-                )
-            case RmppType.ACK:
-                too_small = self.length < self.segment
-                return (
-                    RmppStatus.BAD_STATUS if self.status else RmppStatus.SMALL_WINDOW if too_small else None
-                )
-            case RmppType.STOP:
-                return None if self.status == RmppStatus.RESOURCES else RmppStatus.BAD_STATUS
-            case RmppType.ABORT:
-                return None if self.status in _ABORT_STATUS else RmppStatus.BAD_STATUS
-        return RmppStatus.BAD_TYPE
+    Source: ib_process_rmpp_recv_wc of Linux, and what it calls for each type.
+    """
+    if rmpp.version != RMPP_VERSION:
+        return RmppStatus.VERSION
+    status = rmpp.rmpp_status
+    match rmpp.type:
+        case RmppType.DATA:
+            wrong_place = (rmpp.segment == 1) != bool(rmpp.rtime_flags & RmppFlag.FIRST)
+            return RmppStatus.BAD_STATUS if status else RmppStatus.BAD_SEGMENT if wrong_place else None
+        case RmppType.ACK:
+            too_small = rmpp.length < rmpp.segment
+            return RmppStatus.BAD_STATUS if status else RmppStatus.SMALL_WINDOW if too_small else None
+        case RmppType.STOP:
+            return None if status == RmppStatus.RESOURCES else RmppStatus.BAD_STATUS
+        case RmppType.ABORT:
+            return None if status in _ABORT_STATUS else RmppStatus.BAD_STATUS
+    return RmppStatus.BAD_TYPE
 
 
 def is_active(mad: bytes) -> bool:
     """Return whether a MAD is part of an RMPP transfer, if its class has RMPP. Looks at nothing but the flag."""
-    return len(mad) >= RMPP_END and bool(mad[_FLAGS_AT] & _ACTIVE)
+    return len(mad) >= RMPP_END and bool(mad[_FLAGS_AT] & RMPP_ACTIVE)
 
 
 def has_rmpp(mgmt_class: int) -> bool:
@@ -179,7 +146,7 @@ class Reassembly:
 
     def add(self, mad: bytes) -> bytes | None:
         """Take a segment, its MAD at full size; return the acknowledgement to send, or None."""
-        number = Rmpp.of(mad).segment
+        number = rmpp_of(mad).segment
         if number <= self._received or self.complete:
             if number and not self.complete:
                 self.contradictory |= mad != self._segments[number - 1]
@@ -191,7 +158,7 @@ class Reassembly:
         while (following := self._early.pop(self._received + 1, None)) is not None:
             self._segments.append(following)
             self._received += 1
-            if Rmpp.of(following).flags & RmppFlag.LAST:
+            if rmpp_of(following).rtime_flags & RmppFlag.LAST:
                 self.complete = True
                 self.contradictory |= bool(self._early)
                 self._early.clear()
@@ -214,7 +181,7 @@ class Reassembly:
         segments, self._segments = self._segments, []
         offset, size = data_offset(segments[0][1]), mad_size(segments[0][0])
         room = size - RMPP_END
-        pad = room - Rmpp.of(segments[-1]).length
+        pad = room - rmpp_of(segments[-1]).length
         total = offset + len(segments) * (size - offset) - (pad if 0 <= pad <= room else 0)
         return (segments[0] + b"".join(segment[offset:] for segment in segments[1:]))[:total]
 
@@ -233,7 +200,8 @@ def _answer(mad: bytes, kind: RmppType, status: int, segment: int, length: int) 
     """Return a MAD without data; as in the kernel it has 256 bytes in both base versions."""
     answer = bytearray(mad[: data_offset(mad[1])].ljust(MAD_SIZE_IB, b"\0"))
     answer[METHOD_OFFSET] ^= RESPONSE_BIT
-    header = Rmpp(RMPP_VERSION, kind, Rmpp.of(mad).rtime, RmppFlag.ACTIVE, status, segment, length)
+    flags = rmpp_of(mad).rtime_flags & _RTIME | RMPP_ACTIVE
+    header = RmppHeader(RMPP_VERSION, kind, flags, status, segment, length)
     answer[MadHeader.SIZE : RMPP_END] = header.build()
     return bytes(answer)
 
@@ -251,8 +219,9 @@ class Lone:
 
     def __init__(self, mad: bytes) -> None:
         """Take the response, whose header says DATA and ACTIVE."""
-        header = Rmpp.of(mad)
-        header = replace(header, flags=RmppFlag.ACTIVE | RmppFlag.FIRST, segment=1, length=0)
+        header = rmpp_of(mad)
+        flags = header.rtime_flags & _RTIME | RmppFlag.ACTIVE | RmppFlag.FIRST
+        header = replace(header, rtime_flags=flags, segment=1, length=0)
         self._mad = mad[: MadHeader.SIZE] + header.build() + mad[RMPP_END:]
         self._is_due = True
 
@@ -273,7 +242,7 @@ class Segmented:
         step, room = size - offset, size - RMPP_END
         chunks = [data[at : at + step] for at in range(0, len(data), step)] or [b""]
         pad = step - len(chunks[-1])
-        asked = Rmpp.of(message)
+        rtime = rmpp_of(message).rtime_flags & _RTIME
         self._segments = []
         for number, chunk in enumerate(chunks, start=1):
             flags, length = RmppFlag.ACTIVE, 0
@@ -281,7 +250,7 @@ class Segmented:
                 flags, length = flags | RmppFlag.FIRST, len(chunks) * room - pad
             if number == len(chunks):
                 flags, length = flags | RmppFlag.LAST, room - pad
-            header = Rmpp(RMPP_VERSION, RmppType.DATA, asked.rtime, flags, 0, number, max(0, length))
+            header = RmppHeader(RMPP_VERSION, RmppType.DATA, rtime | flags, 0, number, max(0, length))
             segment = head[: MadHeader.SIZE] + header.build() + head[RMPP_END:] + chunk
             self._segments.append(segment.ljust(size, b"\0"))
         self._acknowledged = 0
@@ -299,7 +268,7 @@ class Segmented:
             self._sent += 1
             yield self._segments[self._sent - 1]
 
-    def acknowledge(self, rmpp: Rmpp) -> bool:
+    def acknowledge(self, rmpp: RmppHeader) -> bool:
         """Take an acknowledgement; return whether it told anything new."""
         if rmpp.segment > self._sent or rmpp.segment < self._acknowledged:
             return False

@@ -168,13 +168,8 @@ class Smp:
         return self.mad[_HOPS + 1]
 
     @property
-    def begins_at_sender(self) -> bool:
-        """Whether nothing is before the directed part."""
-        return self._lid("dr_slid") is None
-
-    @property
     def dr_slid(self) -> int | None:
-        """The LID before the directed part, 24 bits; None: the permissive one."""
+        """The LID before the directed part, 24 bits; None: the permissive one, nothing is before it."""
         return self._lid("dr_slid")
 
     @property

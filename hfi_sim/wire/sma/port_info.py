@@ -73,16 +73,7 @@ class MtuCode(Code):
     MTU_10240 = 7, "10240"
 
 
-MTU_BYTES: Final = {
-    MtuCode.NONE: 0,
-    MtuCode.MTU_256: 256,
-    MtuCode.MTU_512: 512,
-    MtuCode.MTU_1024: 1024,
-    MtuCode.MTU_2048: 2048,
-    MtuCode.MTU_4096: 4096,
-    MtuCode.MTU_8192: 8192,
-    MtuCode.MTU_10240: 10240,
-}
+MTU_BYTES: Final = {code: int(code.text) if code else 0 for code in MtuCode}
 """What a code means, in bytes."""
 
 

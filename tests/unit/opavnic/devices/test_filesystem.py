@@ -20,7 +20,8 @@ from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.management.sma.facts import node_description_of
 from hfi_sim.management.umad.abi import ENABLE_PKEY, REGISTER_AGENT2
 from hfi_sim.management.umad.service import UmadService
-from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
+from hfi_sim.wire.mad.header import RmppHeader
+from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType
 from opavnic.devices.filesystem import MAX_HANDLES, FileSystem
 from opavnic.devices.fuse import FuseRequest, Opcode
 from opavnic.devices.hfi_tree import hfi_tree
@@ -195,7 +196,7 @@ def test_read_waits_for_a_mad_and_poll_is_woken(ground: Ground) -> None:
 def long_message(size: int, number: int = 1) -> bytes:
     """Return a request of subnet administration with `size` bytes of records, which its agent leaves to the kernel."""
     head = struct.pack(">4BHHQHHI", 0x80, 3, 0x80, 0x12, 0, 0, number, 0x12, 0, 0)
-    rmpp = Rmpp(RMPP_VERSION, RmppType.DATA, 0, RmppFlag.ACTIVE, 0, 0, 0).build()
+    rmpp = RmppHeader(RMPP_VERSION, RmppType.DATA, RmppFlag.ACTIVE).build()
     return head + rmpp + bytes(20) + random.Random(number).randbytes(size)
 
 

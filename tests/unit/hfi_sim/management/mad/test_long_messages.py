@@ -21,13 +21,13 @@ from hfi_sim.management.mad.transfers import (
     Departures,
     MessageKey,
 )
-from hfi_sim.wire.mad.header import MAD_SIZE, Mad, MadHeader, MadStatus
-from hfi_sim.wire.mad.rmpp import RMPP_VERSION, Rmpp, RmppFlag, RmppType
+from hfi_sim.wire.mad.header import MAD_SIZE, Mad, MadHeader, MadStatus, RmppHeader
+from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 SA = 0x03
 HEAD = 56
-RMPP = Rmpp(RMPP_VERSION, RmppType.DATA, 0, RmppFlag.ACTIVE, 0, 0, 0).build()
+RMPP = RmppHeader(RMPP_VERSION, RmppType.DATA, RmppFlag.ACTIVE).build()
 
 
 def sa_mad(method: int, data: bytes = b"", *, tid: int = 5, active: bool = True, base: int = 0x80) -> Mad:
@@ -128,7 +128,7 @@ def test_a_message_that_is_too_long_is_stopped() -> None:
     assert not departures.begin(0, 1, sa_mad(0x12, bytes(MAX_MESSAGE)).build(), None)
     segment = bytearray(sa_mad(0x12).build().ljust(MAD_SIZE, b"\0"))
     for number in range(1, MAX_MESSAGE // MAD_SIZE + 3):
-        segment[24:36] = Rmpp(1, RmppType.DATA, 0, RmppFlag.ACTIVE, 0, number, 0).build()
+        segment[24:36] = RmppHeader(1, RmppType.DATA, RmppFlag.ACTIVE, 0, number).build()
         pair.a.mad.send(pair.b.lid, bytes(segment))
         clock.advance(1e-3)
     assert pair.b.mad.counters.drops[Drop.MAD_UNMATCHED] >= 1
@@ -141,7 +141,7 @@ def test_a_requester_whose_response_is_never_complete_hears_so() -> None:
 
     def half(request: MadRequest) -> None:
         segment = bytearray(sa_mad(0x92, tid=request.header.tid).build().ljust(MAD_SIZE, b"\0"))
-        segment[24:36] = Rmpp(1, RmppType.DATA, 0, RmppFlag.ACTIVE | RmppFlag.FIRST, 0, 1, 99_999).build()
+        segment[24:36] = RmppHeader(1, RmppType.DATA, RmppFlag.ACTIVE | RmppFlag.FIRST, 0, 1, 99_999).build()
         pair.b.mad.send(request.slid, bytes(segment))
 
     pair.b.mad.register_agent(SA, None, [0x12], half)
@@ -170,7 +170,7 @@ def test_messages_that_arrive_do_not_fill_the_memory() -> None:
     keys = [MessageKey(1, tid, SA, 0x12) for tid in range(8)]
     heads = {key: sa_mad(0x12, tid=key.tid).build() for key in keys}
     for number in range(1, 2 + MAX_ARRIVING_BYTES // len(keys) // MAD_SIZE):
-        rmpp = Rmpp(RMPP_VERSION, RmppType.DATA, 0, RmppFlag.ACTIVE, 0, number, 0).build()
+        rmpp = RmppHeader(RMPP_VERSION, RmppType.DATA, RmppFlag.ACTIVE, 0, number).build()
         for key, head in heads.items():
             arrivals.receive(0.0, key, (head[:24] + rmpp + head[36:]).ljust(MAD_SIZE, b"\0"))
     assert 0 < arrivals.size <= MAX_ARRIVING_BYTES

@@ -17,7 +17,8 @@ from hfi_sim.management.mad.transfers import MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.management.umad.abi import UmadError
 from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
-from hfi_sim.wire.mad.rmpp import Reassembly, Rmpp, RmppType, Segmented
+from hfi_sim.wire.mad.header import RmppHeader
+from hfi_sim.wire.mad.rmpp import Reassembly, RmppType, Segmented, rmpp_of
 from unit.hfi_sim.fabric_pair import make_pair
 from unit.hfi_sim.management.umad.umad_program import OUI, agent_on, ema, message, received
 
@@ -42,7 +43,7 @@ def test_message_survives_loss_and_disorder(length: int, seed: int, vendor: bool
         for segment in segments:
             ack = receiver.add(segment) if chance.random() > 0.2 else None
             if ack is not None and chance.random() > 0.2:
-                sender.acknowledge(Rmpp.of(ack))
+                sender.acknowledge(rmpp_of(ack))
         if sender.complete:
             break
         sender.repeat()
@@ -59,7 +60,7 @@ def test_message_survives_loss_and_disorder(length: int, seed: int, vendor: bool
 def segments_of(whole: bytes) -> list[bytes]:
     """Return the segments of a message."""
     sender = Segmented(whole)
-    sender.acknowledge(Rmpp(1, RmppType.ACK, 0, 1, 0, 0, 1 << 16))
+    sender.acknowledge(RmppHeader(1, RmppType.ACK, 1, 0, 0, 1 << 16))
     return list(sender.due())
 
 
@@ -95,7 +96,7 @@ def test_message_is_handed_over_as_it_was_sent_or_refused(seed: int) -> None:
             if key in done:
                 assert arrival.message is None
                 continue
-            seen.setdefault((key, Rmpp.of(segment).segment), set()).add(segment)
+            seen.setdefault((key, rmpp_of(segment).segment), set()).add(segment)
             if arrival.message is not None:
                 done[key] = arrival.message
                 if key not in changed:
@@ -235,12 +236,12 @@ def test_program_that_does_rmpp_itself_gets_every_segment() -> None:
     talk.clock.advance()
     talk.answer(received(talk.server.read(BIG) or b"").mad, bytes(5000))
     first = received(own.read(BIG) or b"").mad
-    assert Rmpp.of(first).segment == 1
+    assert rmpp_of(first).segment == 1
     assert own.read(BIG) is None, "the second one leaves when the program has acknowledged the first"
     ack = first[:3] + b"\x12" + first[4:24] + struct.pack(">4B2I", 1, 2, 1, 0, 1, 64)
     own.write(0.0, message(agent, ack.ljust(2048, b"\0"), talk.pair.b.lid))
     talk.clock.advance()
-    assert [Rmpp.of(received(own.read(BIG) or b"").mad).segment for _ in range(2)] == [2, 3]
+    assert [rmpp_of(received(own.read(BIG) or b"").mad).segment for _ in range(2)] == [2, 3]
 
 
 def test_segments_of_strangers_are_dropped_and_forgotten() -> None:
