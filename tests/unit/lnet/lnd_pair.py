@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ipaddress import IPv4Address
-from typing import Any
+from typing import Any, TypeVar
 
 from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd
 from lnet.o2iblnd.actions import AcceptConn, Action, CloseConn, MsgTag, OpenConn, RejectConn, SendMsg
-from lnet.objects.objects import DevState, KibDev
+from lnet.objects.objects import DevState, KibDev, KibRoute
 from lnet.objects.stats import Report
 from lnet.settings.config import LndConfig
 from lnet.settings.targets import KibTarget
@@ -22,6 +22,7 @@ PEER = Nid.parse("10.1.1.5@o2ib")
 STAMP = 1000
 PEER_STAMP = 2000
 PARAMS = ConnParams(8, 256, 4096)
+R = TypeVar("R")
 
 
 class Scene:
@@ -63,25 +64,28 @@ class Scene:
     def reports(self) -> list[Report]:
         return self.lnd.reports()
 
+    def report(self, kind: type[R]) -> R:
+        """Return the only report, which is of one kind."""
+        (report,) = self.reports()
+        assert isinstance(report, kind)
+        return report
+
+    def route(self) -> KibRoute:
+        """Return the only route."""
+        (route,) = self.lnd.messages.routes_on(OWN.net)
+        return route
+
+    def request(self, private: bytes, dev: str = "ib0", lid: int = 7, key: int | None = None) -> Action:
+        """Let the peer ask for a connection; return the last of what the LND does."""
+        key = self.lnd.conns.new_key() if key is None else key
+        self.lnd.conns.requested(key, dev, lid, private, self.now)
+        return self.actions()[-1]
+
     def connack(self, **changes: Any) -> bytes:
-        fields: dict[str, Any] = {
-            "srcnid": PEER.wire,
-            "srcstamp": PEER_STAMP,
-            "dstnid": OWN.wire,
-            "dststamp": STAMP,
-            "connparams": PARAMS,
-        }
-        return KibMsg(MsgType.CONNACK, **{**fields, **changes}).build()
+        return self.message(MsgType.CONNACK, **{"connparams": PARAMS, **changes})
 
     def connreq(self, **changes: Any) -> bytes:
-        fields: dict[str, Any] = {
-            "srcnid": PEER.wire,
-            "srcstamp": PEER_STAMP,
-            "dstnid": OWN.wire,
-            "dststamp": 0,
-            "connparams": PARAMS,
-        }
-        return KibMsg(MsgType.CONNREQ, **{**fields, **changes}).build()
+        return self.message(MsgType.CONNREQ, **{"connparams": PARAMS, "dststamp": 0, **changes})
 
     def message(self, kind: MsgType, **fields: Any) -> bytes:
         """A message of the peer on an established connection."""
@@ -117,16 +121,13 @@ class Scene:
 
     def accept(self) -> int:
         """Let the peer connect to the LND; return the key."""
-        key = self.lnd.conns.new_key()
-        self.lnd.conns.requested(key, "ib0", 7, self.connreq(), self.now)
-        (action,) = self.actions()
+        action = self.request(self.connreq())
         assert isinstance(action, AcceptConn)
-        return key
+        return action.key
 
     def refused(self, request: bytes, dev: str = "ib0") -> RejectReason:
         """Let the peer ask for a connection that is refused; return the reason."""
-        self.lnd.conns.requested(self.lnd.conns.new_key(), dev, 7, request, self.now)
-        (action,) = self.actions()
+        action = self.request(request, dev)
         assert isinstance(action, RejectConn)
         return RejectReason(KibRej.parse(action.private).why)
 

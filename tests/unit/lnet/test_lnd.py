@@ -63,9 +63,8 @@ def test_peer_that_answers_otherwise_than_asked_is_closed_with_the_reason(
     opened = scene.opened()
     scene.lnd.conns.established(opened.key, scene.connack(**changes), 0.0)
     assert scene.closed() == opened.key
-    (route,) = scene.lnd.messages.routes_on(OWN.net)
-    assert route.state is RouteState.DISCONNECTED
-    assert reason in route.last_error
+    assert scene.route().state is RouteState.DISCONNECTED
+    assert reason in scene.route().last_error
 
 
 @pytest.mark.parametrize(
@@ -110,18 +109,14 @@ def test_smaller_message_size_of_the_peer_is_taken_and_kept_to() -> None:
 def test_request_with_a_smaller_message_size_is_accepted_with_it(size: int) -> None:
     scene = Scene()
     params = ConnParams(8, 256, size)
-    scene.lnd.conns.requested(scene.lnd.conns.new_key(), "ib0", 7, scene.connreq(connparams=params), 0.0)
-    (accepted,) = scene.actions()
+    accepted = scene.request(scene.connreq(connparams=params))
     assert isinstance(accepted, AcceptConn)
     assert KibMsg.parse(accepted.private).connparams == params
 
 
 def test_request_in_the_byte_order_of_a_big_endian_peer_is_accepted() -> None:
     scene = Scene()
-    request = KibMsg.parse(scene.connreq()).build(">")
-    scene.lnd.conns.requested(scene.lnd.conns.new_key(), "ib0", 7, request, 0.0)
-    (accepted,) = scene.actions()
-    assert isinstance(accepted, AcceptConn)
+    assert isinstance(scene.request(KibMsg.parse(scene.connreq()).build(">")), AcceptConn)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +132,7 @@ def test_refusal_is_named_and_the_peer_is_tried_again(rej: KibRej, reason: str) 
     scene = Scene()
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, rej.build(), 0.0)
-    (route,) = scene.lnd.messages.routes_on(OWN.net)
-    assert reason in route.last_error
+    assert reason in scene.route().last_error
     scene.lnd.on_timer(1.0)
     again = scene.opened()
     scene.lnd.conns.established(again.key, scene.connack(), 1.0)
@@ -192,8 +186,7 @@ def test_refusal_that_is_no_refusal_disconnects_the_route() -> None:
     scene = Scene()
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, b"no", 0.0)
-    (route,) = scene.lnd.messages.routes_on(OWN.net)
-    assert route.state is RouteState.DISCONNECTED
+    assert scene.route().state is RouteState.DISCONNECTED
 
 
 # --- credits ---------------------------------------------------------------------------------------------------
@@ -222,9 +215,7 @@ def test_credits_are_returned_with_a_noop_when_half_of_them_are_owed() -> None:
 
 def test_peer_that_sends_beyond_its_credits_is_closed() -> None:
     scene = Scene(LndConfig(peer_credits=8))
-    key = scene.lnd.conns.new_key()
-    scene.lnd.conns.requested(key, "ib0", 7, scene.connreq(connparams=ConnParams(1, 256, 4096)), 0.0)
-    scene.actions()
+    key = scene.request(scene.connreq(connparams=ConnParams(1, 256, 4096))).key
     peer = next(iter(scene.lnd.conns))
     first = scene.message(MsgType.IMMEDIATE, hdr=scene.hdr(1))
     peer.receive(MsgTag.KIB_MSG, first, 0.0)  # its credit has not been returned yet
@@ -265,9 +256,7 @@ def test_large_put_asks_for_memory_writes_it_and_says_done() -> None:
     assert scene.reports() == []
     number = 1 + 1 + len(writes) + 1  # the first message, the request, the writes, and this one
     scene.lnd.conns.sent(key, number, 0.0)
-    (report,) = scene.reports()
-    assert isinstance(report, SendDone)
-    assert report.msg_id == msg_id
+    assert scene.report(SendDone).msg_id == msg_id
 
 
 def put_req(scene: Scene, number: int, length: int) -> bytes:
@@ -285,9 +274,7 @@ def test_large_put_of_the_peer_is_delivered_when_it_is_done() -> None:
         scene.receive(key, write, MsgTag.RDMA_WRITE)
     assert scene.reports() == []
     scene.receive(key, scene.message(MsgType.PUT_DONE, cookie=ack.dst_cookie, status=0))
-    (report,) = scene.reports()
-    assert isinstance(report, Received)
-    assert report.data == BIG
+    assert scene.report(Received).data == BIG
 
 
 @given(seed=st.integers(0, 1 << 32), get=st.booleans())
@@ -367,8 +354,7 @@ def test_put_refused_by_the_peer_fails_with_its_errno() -> None:
     scene.lnd.put(PEER, BIG, 0.0)
     (request,) = scene.sent()
     scene.receive(key, scene.message(MsgType.PUT_NAK, cookie=request.cookie, status=-errno.EMSGSIZE))
-    (report,) = scene.reports()
-    assert isinstance(report, SendFailed)
+    report = scene.report(SendFailed)
     assert report.errno == -errno.EMSGSIZE
 
 
@@ -384,8 +370,7 @@ def test_put_answered_after_its_deadline_is_called_off_and_failed_once() -> None
     scene.receive(key, put_req(scene, 1, len(BIG)))  # the connection is slow, not stuck
     scene.sent()
     scene.lnd.on_timer(5.0)
-    (report,) = scene.reports()
-    assert isinstance(report, SendFailed)
+    scene.report(SendFailed)
     desc = RdmaDesc(9, (RdmaFrag(len(BIG), 0),))
     scene.receive(key, scene.message(MsgType.PUT_ACK, cookie=request.cookie, dst_cookie=77, desc=desc))
     (done,) = scene.sent()
@@ -470,9 +455,7 @@ def test_message_that_comes_again_over_another_connection_is_not_delivered_again
     scene = Scene(devices=2)
     first = scene.accept()
     scene.receive(first, scene.message(MsgType.IMMEDIATE, hdr=scene.hdr(1)))
-    second = scene.lnd.conns.new_key()
-    scene.lnd.conns.requested(second, "ib1", 8, scene.connreq(), 0.0)
-    scene.actions()
+    second = scene.request(scene.connreq(), "ib1", 8).key
     scene.receive(second, scene.message(MsgType.IMMEDIATE, hdr=scene.hdr(1)))
     scene.receive(second, put_req(scene, 1, len(BIG)))
     (nak,) = scene.sent()
@@ -488,9 +471,7 @@ def test_peer_says_it_has_the_message_already_means_done() -> None:
     msg_id = scene.lnd.put(PEER, BIG, 0.0)
     (request,) = scene.sent()
     scene.receive(key, scene.message(MsgType.PUT_NAK, cookie=request.cookie, status=-errno.EALREADY))
-    (report,) = scene.reports()
-    assert isinstance(report, SendDone)
-    assert report.msg_id == msg_id
+    assert scene.report(SendDone).msg_id == msg_id
 
 
 def lose_in_doubt(scene: Scene) -> int:
@@ -523,8 +504,7 @@ def test_message_in_doubt_is_reported_so_when_nothing_settles_it() -> None:
     scene.lnd.on_timer(104.9)
     assert scene.reports() == []
     scene.lnd.on_timer(105.0)
-    (report,) = scene.reports()
-    assert isinstance(report, SendFailed)
+    report = scene.report(SendFailed)
     assert (report.errno, report.in_doubt) == (-errno.ETIMEDOUT, True)
 
 
@@ -547,8 +527,7 @@ def test_message_in_doubt_fails_when_the_peer_has_restarted_meanwhile() -> None:
     scene.lnd.on_timer(1.0)
     opened = scene.opened()
     scene.lnd.conns.established(opened.key, scene.connack(srcstamp=PEER_STAMP + 1), 1.0)
-    (report,) = scene.reports()
-    assert isinstance(report, SendFailed)
+    report = scene.report(SendFailed)
     assert (report.errno, report.in_doubt) == (-errno.ECONNRESET, True)
 
 
@@ -636,8 +615,7 @@ def test_message_without_a_usable_route_fails_at_its_deadline() -> None:
     scene.lnd.put(PEER, b"x", 0.0)
     assert scene.lnd.deadline() == 5.0
     scene.lnd.on_timer(5.0)
-    (report,) = scene.reports()
-    assert isinstance(report, SendFailed)
+    report = scene.report(SendFailed)
     assert (report.errno, report.in_doubt) == (-errno.EHOSTUNREACH, False)
     assert "EHOSTUNREACH" in str(report)
 
@@ -650,8 +628,7 @@ def test_idle_connection_is_closed_and_the_route_is_as_new() -> None:
     assert scene.lnd.deadline() == 11.0
     scene.lnd.on_timer(11.0)
     assert scene.closed() == key
-    (route,) = scene.lnd.messages.routes_on(OWN.net)
-    assert route.state is RouteState.NEW
+    assert scene.route().state is RouteState.NEW
 
 
 def test_connection_without_a_word_is_asked_whether_it_stands() -> None:

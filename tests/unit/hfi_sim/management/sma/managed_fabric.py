@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.types import LID_PERMISSIVE, PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
@@ -80,6 +81,12 @@ class Managed:
         self.clock.advance(0.001)
         answers = [mad for mad in self.heard if mad.header.tid == self._tid and mad.header.method & 0x80]
         return answers[0] if answers else None
+
+    def status(self, *asked: Any, **options: Any) -> int:
+        """Ask, and return the status of the response."""
+        answer = self.ask(*asked, **options)
+        assert answer is not None
+        return status_of(answer)
 
     def get(self, path: tuple[int, ...] | int, attr_id: int, attr_mod: int = 0, data: bytes = b"") -> bytes:
         """Return the data of a good response."""

@@ -12,6 +12,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.types import PortState
 from hfi_sim.engine.link.arbiter import Arbitration, Buffers
 from hfi_sim.engine.link.config import FlowControl
+from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.sma.agent import TrapQueue
 from hfi_sim.management.sma.facts import NO_LOCAL_MEDIA, port_state_info_of
 from hfi_sim.management.sma.hfi_port import SM_START
@@ -87,9 +88,7 @@ def test_a_cut_route_leads_nowhere(managed: Managed) -> None:
 def test_what_does_not_make_sense_is_refused_with_a_status(
     managed: Managed, path: tuple[int, ...], attr_id: int, attr_mod: int, status: MadStatus
 ) -> None:
-    answer = managed.ask(path, attr_id, attr_mod)
-    assert answer is not None
-    assert status_of(answer) == status
+    assert managed.status(path, attr_id, attr_mod) == status
 
 
 def test_another_class_version_is_refused(managed: Managed) -> None:
@@ -131,10 +130,8 @@ def test_who_does_not_know_the_mkey_reads_at_protection_1_and_sets_nothing(manag
     assert managed.ask(H2, Attr.LED_INFO, ONE, led) is None
     trap = SubnetNotice.parse(managed.traps()[0].mad[32:])
     assert (trap.trap_number, trap.issuer_lid) == (TrapNumber.BAD_MKEY, 4)
-    shown = managed.ask(H2, Attr.PORT_INFO, ONE | 1)
-    assert shown is not None
-    assert PortInfo.parse(data_of(shown)).mkey == 0
-    assert PortInfo.parse(data_of(shown)).mkey_violations == 1
+    shown = port_info(managed, H2)
+    assert (shown.mkey, shown.mkey_violations) == (0, 1)
     with_key = managed.ask(H2, Attr.LED_INFO, ONE, led, mkey=0x1234)
     assert with_key is not None
     assert LED_INFO.parse(data_of(with_key)).led_mask == 1 << 31
@@ -154,9 +151,7 @@ def test_a_program_on_the_node_needs_the_mkey_as_well(managed: Managed) -> None:
     set_port(managed, SELF, 1, mkey=0x1234, mkey_protect=1)
     led = LED_INFO.build(led_mask=1 << 31)
     assert managed.ask(SELF, Attr.LED_INFO, ONE, led) is None
-    shown = managed.ask(SELF, Attr.PORT_INFO, ONE | 1)
-    assert shown is not None
-    assert PortInfo.parse(data_of(shown)).mkey == 0
+    assert port_info(managed, SELF).mkey == 0
     assert managed.ask(SELF, Attr.LED_INFO, ONE, led, mkey=0x1234) is not None
 
 
@@ -165,9 +160,7 @@ def test_a_program_on_the_node_needs_the_mkey_as_well(managed: Managed) -> None:
 
 def test_ports_go_from_init_by_armed_to_active_and_no_other_way(managed: Managed) -> None:
     wanted = PortInfo(lid=9, master_sm_lid=1, state=PortState.ACTIVE).build()
-    early = managed.ask(H2, Attr.PORT_INFO, ONE | 1, wanted)
-    assert early is not None
-    assert status_of(early) == MadStatus.INVALID
+    assert managed.status(H2, Attr.PORT_INFO, ONE | 1, wanted) == MadStatus.INVALID
     assert state_of(managed) == 2
     begun = PortInfo(lid=9, master_sm_lid=1, state=PortState.ARMED).build()
     for modifier in (ONE | 1, ONE | 1 | SM_START):
@@ -205,10 +198,9 @@ def test_lid_that_a_port_may_not_have_is_invalid_and_left_alone(
         set_port(managed, H2, 1, lid=7, master_sm_lid=1, state=step)
     before = managed.h2.lid
     wanted = PortInfo(**{"lid": 9, "master_sm_lid": 1, "port_error_action": 5, **values}).build()  # type: ignore[arg-type]
-    answer = managed.ask(H2, Attr.PORT_INFO, ONE | 1, wanted)
-    assert answer is not None
     is_valid = state is PortState.INIT and values.get("lid", 9) == 0
-    assert status_of(answer) == (MadStatus.OK if is_valid else MadStatus.INVALID)
+    status = managed.status(H2, Attr.PORT_INFO, ONE | 1, wanted)
+    assert status == (MadStatus.OK if is_valid else MadStatus.INVALID)
     assert managed.h2.lid == (before if lid is None else lid)
     is_whole = values.get("lid", 0) >> 24
     assert managed.h2.settings.info.port_error_action == (0 if is_whole else 5), "the rest holds all the same"
@@ -324,9 +316,7 @@ def test_a_multiset_has_a_table_for_many_pairs_of_ports(managed: Managed) -> Non
 def test_a_table_of_channels_or_ports_that_are_not_there_is_refused_whole(
     managed: Managed, attr_id: int, attr_mod: int, data: bytes
 ) -> None:
-    answer = managed.ask(SW1, attr_id, attr_mod, data)
-    assert answer is not None
-    assert status_of(answer) == MadStatus.INVALID
+    assert managed.status(SW1, attr_id, attr_mod, data) == MadStatus.INVALID
     assert not any(port.sc_to_sc for port in managed.sw1.ports.values())
 
 
@@ -349,9 +339,7 @@ def test_tables_of_arbitration_reach_the_engine_with_the_limit_of_high_priority(
     assert managed.h2.arbitration is None
     managed.get(SW1, Attr.VL_ARB, ONE | 0x100, low)
     assert all(port.arbitration is not None for port in managed.sw1.ports.values())
-    refused = managed.ask(H2, Attr.VL_ARB, ONE | 4 << 16, low)
-    assert refused is not None
-    assert status_of(refused) == MadStatus.INVALID
+    assert managed.status(H2, Attr.VL_ARB, ONE | 4 << 16, low) == MadStatus.INVALID
 
 
 def test_buffers_are_counted_in_the_units_of_the_port(managed: Managed) -> None:
@@ -463,13 +451,18 @@ def test_an_aggregate_holds_many_answers_up_to_the_first_that_is_refused(managed
 # --- traps ---------------------------------------------------------------------------------------------------
 
 
+def heard(managed: Managed) -> tuple[MadRequest, SubnetNotice]:
+    """Return the one trap that the manager hears, and what it says."""
+    managed.clock.advance(0.01)
+    (trap,) = managed.traps()
+    return trap, SubnetNotice.parse(trap.mad[32:])
+
+
 def test_a_switch_tells_of_a_link_until_it_is_heard(managed: Managed) -> None:
     managed.become_manager()
     managed.traps()
     managed.fabric.set_link(managed.fabric.links[2], False)
-    managed.clock.advance(0.01)
-    (trap,) = managed.traps()
-    notice = SubnetNotice.parse(trap.mad[32:])
+    trap, notice = heard(managed)
     assert (notice.trap_number, notice.producer, notice.issuer_lid) == (TrapNumber.LINK_STATE_CHANGE, 2, 3)
     assert LINK_STATE.parse(notice.data).lid == 3
     managed.clock.advance(1.2)
@@ -487,9 +480,7 @@ def test_an_hfi_tells_that_it_describes_itself_otherwise(managed: Managed) -> No
     managed.become_manager()
     managed.traps()
     managed.h2.hfi.describe("node7")
-    managed.clock.advance(0.01)
-    (trap,) = managed.traps()
-    notice = SubnetNotice.parse(trap.mad[32:])
+    _, notice = heard(managed)
     assert (notice.trap_number, notice.producer) == (TrapNumber.CAPABILITY_CHANGE, 1)
     told = CAPABILITIES.build(lid=managed.h2.lid, description_changed=True)
     assert notice.data.rstrip(b"\0") == told
@@ -515,9 +506,9 @@ def test_a_trap_that_nobody_represses_ends(managed: Managed) -> None:
     managed.traps()
     managed.h2.set_sm(True)
     managed.clock.advance(60)
-    heard = managed.traps()
-    assert len(heard) == 6
-    assert {SubnetNotice.parse(mad.mad[32:]).trap_number for mad in heard} == {TrapNumber.CAPABILITY_CHANGE}
+    traps = managed.traps()
+    assert len(traps) == 6
+    assert {SubnetNotice.parse(mad.mad[32:]).trap_number for mad in traps} == {TrapNumber.CAPABILITY_CHANGE}
 
 
 def test_as_many_traps_of_one_type_wait_as_on_hfi1() -> None:

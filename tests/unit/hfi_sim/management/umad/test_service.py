@@ -170,41 +170,28 @@ def test_method_has_one_agent_until_its_program_has_gone(ground: Ground) -> None
     assert ground.a.open_files == 1
 
 
-def test_old_registration_works_with_the_old_header(ground: Ground) -> None:
+OLD = REGISTER_AGENT, struct.pack("<5I3B3sBx", 0, 0, 0, 0, 0, 1, 0x34, 0x80, OUI, 0)
+NEW = REGISTER_AGENT2, register2(0x34)
+
+
+@pytest.mark.parametrize(("calls", "header"), [([OLD], 56), ([NEW], 64), ([OLD, NEW], 56)])
+def test_first_registration_decides_whether_the_header_has_a_pkey(
+    ground: Ground, calls: list[tuple[int, bytes]], header: int
+) -> None:
     file = ground.a.open()
-    argument = struct.pack("<5I3B3sBx", 0, 0, 0, 0, 0, 1, 0x34, 0x80, OUI, 0)
-    file.ioctl(REGISTER_AGENT, argument)
-    data = message(0, ema(), ground.pair.b.lid, timeout_ms=100)
-    file.write(0.0, data[:56] + data[64:])
+    for call in calls:
+        file.ioctl(*call)
+    data = message(len(calls) - 1, ema(), ground.pair.b.lid, timeout_ms=100)
+    file.write(0.0, data[:header] + data[64:])
     ground.clock.advance()
-    answer = file.read(BIG) or b""
-    assert len(answer) == 56 + 2048
+    assert len(file.read(BIG) or b"") == header + 2048
     assert refusal(file.ioctl, ENABLE_PKEY, b"") == errno.EINVAL, "too late"
-
-
-def test_first_registration_by_agent2_switches_to_the_header_with_pkey(ground: Ground) -> None:
-    file = ground.a.open()
-    file.ioctl(REGISTER_AGENT2, register2(0x34))
-    file.write(0.0, message(0, ema(), ground.pair.b.lid, timeout_ms=100))
-    ground.clock.advance()
-    assert len(file.read(BIG) or b"") == 64 + 2048
-    assert refusal(file.ioctl, ENABLE_PKEY, b"") == errno.EINVAL, "too late"
-
-
-def test_agent2_after_the_old_registration_keeps_the_old_header(ground: Ground) -> None:
-    file = ground.a.open()
-    file.ioctl(REGISTER_AGENT, struct.pack("<5I3B3sBx", 0, 0, 0, 0, 0, 1, 0x34, 0x80, OUI, 0))
-    file.ioctl(REGISTER_AGENT2, register2(0x34))
-    data = message(1, ema(), ground.pair.b.lid, timeout_ms=100)
-    file.write(0.0, data[:56] + data[64:])
-    ground.clock.advance()
-    assert len(file.read(BIG) or b"") == 56 + 2048
 
 
 def test_refused_registration_leaves_the_header_as_it_was(ground: Ground) -> None:
     file = ground.a.open()
     assert refusal(file.ioctl, REGISTER_AGENT2, register2(0x50, 1)) == errno.EINVAL
-    file.ioctl(REGISTER_AGENT, struct.pack("<5I3B3sBx", 0, 0, 0, 0, 0, 1, 0x34, 0x80, OUI, 0))
+    file.ioctl(*OLD)
     assert refusal(file.read, 55) == errno.EINVAL
     assert file.read(56) is None
 
@@ -215,21 +202,16 @@ def test_unknown_flags_are_answered_with_those_that_are_known(ground: Ground) ->
     assert raised.value.head == register2(0x34, flags=1)
 
 
-def test_file_with_32_agents_says_so_only_to_a_registration_that_makes_sense_otherwise(
-    ground: Ground,
-) -> None:
-    file = ground.a.open()
-    for _ in range(32):
-        agent_on(file)
-    assert refusal(file.ioctl, REGISTER_AGENT2, register2(0x34, qpn=2)) == errno.EINVAL
-    assert refusal(file.ioctl, REGISTER_AGENT2, register2(0x34, flags=2)) == errno.EINVAL
-    assert refusal(file.ioctl, REGISTER_AGENT2, register2(0x50)) == errno.ENOMEM
-
-
 def test_file_has_32_agents_and_gives_the_lowest_free_number(ground: Ground) -> None:
     file = ground.a.open()
     assert [agent_on(file) for _ in range(32)] == list(range(32))
-    assert refusal(file.ioctl, REGISTER_AGENT2, register2(0x34)) == errno.ENOMEM
+    for asked, error in (
+        (register2(0x34), errno.ENOMEM),
+        (register2(0x50), errno.ENOMEM),
+        (register2(0x34, qpn=2), errno.EINVAL),
+        (register2(0x34, flags=2), errno.EINVAL),
+    ):
+        assert refusal(file.ioctl, REGISTER_AGENT2, asked) == error
     file.ioctl(UNREGISTER_AGENT, struct.pack("<I", 4))
     assert refusal(file.ioctl, UNREGISTER_AGENT, struct.pack("<I", 4)) == errno.EINVAL
     assert agent_on(file) == 4
