@@ -101,10 +101,7 @@ class Header:
         return next(place for place in self.places if place.name == name)
 
     def check_size(self, data: WireBytes) -> None:
-        """Check that `data` hold a whole header.
-
-        Raises:  WireError: they end inside it.
-        """
+        """Check that `data` hold a whole header. Raises: WireError: they end inside it."""
         if len(data) < self.size:
             bits = len(data) * BITS_PER_BYTE
             cut = next(place.name for place in self.places if place.offset_bits + place.width_bits > bits)
@@ -259,10 +256,7 @@ class WireHeader:
         return cls.HEADER.make(cls, data)
 
     def build(self) -> bytes:
-        """Return the bytes of the header.
-
-        Raises:  ValueError: a value does not fit its field.
-        """
+        """Return the bytes of the header. Raises: ValueError: a value does not fit its field."""
         return self.HEADER.pack(self)
 
 

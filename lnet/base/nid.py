@@ -55,10 +55,7 @@ class Net:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `o2ib0` or `o2ib`.
-
-        Raises:  NidError: not a network, or not of type o2ib.
-        """
+        """Read `o2ib0` or `o2ib`. Raises: NidError: not a network, or not of type o2ib."""
         match = _NET.fullmatch(text.strip())
         if match is None:
             raise NidError(f"{text!r} is not a network such as o2ib")
@@ -86,10 +83,7 @@ class Nid:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `10.1.1.2@o2ib0`.
-
-        Raises:  NidError: not a NID.
-        """
+        """Read `10.1.1.2@o2ib0`. Raises: NidError: not a NID."""
         addr, at, net = text.strip().partition("@")
         if not at:
             raise NidError(f"{text!r} is not a NID: it has no network, as in {text.strip()}@o2ib")
@@ -152,10 +146,7 @@ def _numbers(text: str, whole: str) -> list[str]:
 
 
 def parse_addr(text: str) -> IPv4Address:
-    """Read an IPv4 address.
-
-    Raises:  NidError: not an IPv4 address.
-    """
+    """Read an IPv4 address. Raises: NidError: not an IPv4 address."""
     try:
         return IPv4Address(text.strip())
     except AddressValueError:

@@ -236,19 +236,13 @@ class LnetHost:
             selftest.give_up()
 
     def first_nid(self) -> Nid:
-        """Return the NID of the first network.
-
-        Raises:  CommandError: ENOENT: there is no network.
-        """
+        """Return the NID of the first network. Raises: CommandError: ENOENT: there is no network."""
         for ni in self.node.lnd.nis.values():
             return ni.nid
         raise CommandError(errno.ENOENT, f"host {self.node.name} has no network")
 
     async def execute(self, command: str, args: dict[str, Any]) -> Answer:
-        """Run a command by its name in the control API.
-
-        Raises:  CommandError: refused, or unknown command.
-        """
+        """Run a command by its name in the control API. Raises: CommandError: refused, or unknown command."""
         self._check_running()
         question = self.questions.COMMANDS.get(command)
         if question is not None:

@@ -204,10 +204,7 @@ class LnetLab(RunningPart):
         return {"hosts": {name: host.detail() for name, host in self.hosts.items()}}
 
     def host(self, name: str) -> LnetHost:
-        """Return the node of a host.
-
-        Raises:  InputError: the host has no LNet.
-        """
+        """Return the node of a host. Raises: InputError: the host has no LNet."""
         if name not in self.hosts:
             raise InputError(f'host "{name}" has no LNet ({nearest(name, self.hosts)})')
         return self.hosts[name]
@@ -316,10 +313,7 @@ def _arguments(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _field(body: dict[str, Any], key: str, kind: Callable[[Any], _T]) -> _T:
-    """Return one value of a request.
-
-    Raises:  OpavnicError: it is missing or has the wrong type.
-    """
+    """Return one value of a request. Raises: OpavnicError: it is missing or has the wrong type."""
     try:
         return kind(body[key])
     except (KeyError, TypeError, ValueError):

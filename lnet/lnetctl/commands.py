@@ -110,34 +110,22 @@ def checked(parse: Callable[[], _T]) -> _T:
 
 
 def nid_of(text: str) -> Nid:
-    """Read a NID.
-
-    Raises:  CommandError: EINVAL.
-    """
+    """Read a NID. Raises: CommandError: EINVAL."""
     return checked(lambda: Nid.parse(text))
 
 
 def nids_of(texts: Iterable[str]) -> list[Nid]:
-    """Read NIDs and ranges of NIDs.
-
-    Raises:  CommandError: EINVAL.
-    """
+    """Read NIDs and ranges of NIDs. Raises: CommandError: EINVAL."""
     return [nid for text in texts for nid in checked(lambda text=text: parse_nids(text))]  # type: ignore[misc]
 
 
 def level_of(text: str) -> int:
-    """Read the level of `-v`: 0 to 4; what is above is 4.
-
-    Raises:  CommandError: EINVAL: not a number.
-    """
+    """Read the level of `-v`: 0 to 4; what is above is 4. Raises: CommandError: EINVAL: not a number."""
     return min(max(number_of("verbose", text), 0), MAX_LEVEL)
 
 
 def number_of(what: str, text: str) -> int:
-    """Read an integer of at most 12 digits.
-
-    Raises:  CommandError: EINVAL.
-    """
+    """Read an integer of at most 12 digits. Raises: CommandError: EINVAL."""
     if not _INT.fullmatch(text.strip()):
         raise CommandError(errno.EINVAL, f"cannot parse {what} value {text.strip()[:40]!r}: not an integer")
     return int(text)

@@ -39,10 +39,7 @@ class TargetCommands(Commands):
         return {}
 
     def o2ibs_del(self, nid: str) -> Document:
-        """Remove a target.
-
-        Raises:  CommandError: EINVAL: a bad NID. ENOENT: no such target.
-        """
+        """Remove a target. Raises: CommandError: EINVAL: a bad NID. ENOENT: no such target."""
         parsed = nid_of(nid)
         if not self._lnd.remove_target(parsed, self._node.time()):
             raise CommandError(errno.ENOENT, f"no target {parsed}{self._known_targets()}")

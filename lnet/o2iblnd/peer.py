@@ -345,10 +345,7 @@ class KibPeer:
     # --- receiving -----------------------------------------------------------------------------------------
 
     def receive(self, tag: int, data: bytes, now: float) -> None:
-        """Handle one message from the transport.
-
-        Raises:  ProtocolError: the peer violates the protocol.
-        """
+        """Handle one message from the transport. Raises: ProtocolError: the peer violates the protocol."""
         self.last_heard = now
         if tag == MsgTag.RDMA_WRITE:
             self.last_used = now

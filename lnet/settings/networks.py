@@ -114,10 +114,7 @@ def split_list(text: str) -> list[str]:
 
 
 def parse_cpts(text: str) -> tuple[int, ...]:
-    """Read a set of CPU partitions: [0,2-5], or the number of one: 0.
-
-    Raises:  NidError: anything else.
-    """
+    """Read a set of CPU partitions: [0,2-5], or the number of one: 0. Raises: NidError: anything else."""
     if _CPT.fullmatch(text.strip()):
         return (int(text),)
     match = _CPTS.fullmatch(text.strip())

@@ -49,10 +49,7 @@ class LnetHdr:
     SIZE = LNET_HDR_SIZE
 
     def build(self) -> bytes:
-        """Return the 72 bytes.
-
-        Raises:  ValueError: a value does not fit its field.
-        """
+        """Return the 72 bytes. Raises: ValueError: a value does not fit its field."""
         start = (
             self.dest_nid, self.src_nid, self.dest_pid, self.src_pid, self.type, self.payload_length,
             self.interface_cookie, self.object_cookie, self.match_bits,

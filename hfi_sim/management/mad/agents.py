@@ -71,10 +71,7 @@ class AgentTable:
         """By class and OUI; few for each, while some agents take all 128 methods."""
 
     def register(self, agent: AgentRegistration) -> None:
-        """Add an agent.
-
-        Raises:  FabricError: another agent has one of its methods.
-        """
+        """Add an agent. Raises: FabricError: another agent has one of its methods."""
         others = self._agents.setdefault((agent.mgmt_class, agent.oui), [])
         for other in others:
             if taken := agent.methods & other.methods:

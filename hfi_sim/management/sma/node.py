@@ -81,10 +81,7 @@ class SmaNode:
         return self.port.switch if isinstance(self.port, SwitchPort0) else None
 
     def the_switch(self) -> Switch:
-        """Return the switch.
-
-        Raises:  AttributeRefusedError: an HFI has no such attribute.
-        """
+        """Return the switch. Raises: AttributeRefusedError: an HFI has no such attribute."""
         if self.switch is None:
             raise AttributeRefusedError(MadStatus.UNSUPPORTED)
         return self.switch

@@ -99,10 +99,7 @@ class UmadHeader:
 
     @classmethod
     def parse(cls, data: bytes | memoryview, *, with_pkey: bool) -> UmadHeader:
-        """Read the header that a program has written.
-
-        Raises:  UmadError: too few bytes.
-        """
+        """Read the header that a program has written. Raises: UmadError: too few bytes."""
         if len(data) < (HEADER_SIZE if with_pkey else OLD_HEADER_SIZE):
             raise UmadError(errno.EINVAL, f"{len(data)} bytes are shorter than the header")
         head, address = _HEAD.parse(data), _ADDRESS.parse(data[_HEAD.size :])

@@ -90,10 +90,7 @@ class UmadPort:
     # --- for files -----------------------------------------------------------------------------------------
 
     def open(self) -> UmadFile:
-        """Open the device once more.
-
-        Raises:  UmadError: ENFILE: it is open too often.
-        """
+        """Open the device once more. Raises: UmadError: ENFILE: it is open too often."""
         if len(self.files) >= MAX_FILES:
             raise UmadError(errno.ENFILE, f"{MAX_FILES} files are open")
         file = UmadFile(self, self._agents)

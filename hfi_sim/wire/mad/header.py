@@ -159,10 +159,7 @@ def is_vendor_class(mgmt_class: int) -> bool:
 
 
 def oui_of(mad: bytes | bytearray | memoryview) -> bytes:
-    """Return the OUI of a vendor-class MAD, 3 bytes.
-
-    Raises:  WireError: the MAD ends before it.
-    """
+    """Return the OUI of a vendor-class MAD, 3 bytes. Raises: WireError: the MAD ends before it."""
     if len(mad) < DATA_OFFSET_VENDOR:
         raise WireError("oui", len(mad), f"{len(mad)} bytes, a vendor-class MAD needs {DATA_OFFSET_VENDOR}")
     return bytes(mad[OUI_OFFSET:DATA_OFFSET_VENDOR])

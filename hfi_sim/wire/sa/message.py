@@ -74,10 +74,7 @@ class SaMessage:
 
     @classmethod
     def parse(cls, message: bytes) -> Self:
-        """Read a message.
-
-        Raises:  WireError: it ends inside its headers.
-        """
+        """Read a message. Raises: WireError: it ends inside its headers."""
         if len(message) < DATA_AT:
             raise WireError("sa_header", len(message), f"{len(message)} bytes, an SA message needs {DATA_AT}")
         return cls(
@@ -89,10 +86,7 @@ class SaMessage:
 
     @classmethod
     def of(cls, mad: Mad) -> Self:
-        """Read a message that a MAD stack has received.
-
-        Raises:  WireError: it ends inside its headers.
-        """
+        """Read a message that a MAD stack has received. Raises: WireError: it ends inside its headers."""
         return cls.parse(mad.build())
 
     @classmethod
