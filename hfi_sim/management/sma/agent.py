@@ -212,7 +212,9 @@ class SubnetManagementAgent:
 
     def _tell_announcement(self, port: HfiPort, described: bool) -> None:
         """Tell the capabilities, or that the node describes itself otherwise: the flag alone, as the driver does."""
-        data = CAPABILITIES.build(lid=port.lid, description_changed=True) if described else capabilities_of(port)
+        data = (
+            CAPABILITIES.build(lid=port.lid, description_changed=True) if described else capabilities_of(port)
+        )
         self._trap(TrapNumber.CAPABILITY_CHANGE, NoticeType.INFORMATIONAL, data)
 
     def _tell_bad_pkey(self, asked: SmpRequest) -> None:

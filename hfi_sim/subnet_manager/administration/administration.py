@@ -73,7 +73,9 @@ _EMPTY: Final = (
     SaAttrId.DEVICE_GROUP_MEMBER_RECORD,
 )
 """Tables that exist but stay empty: no node is quarantined, groups of ports and devices are not made."""
-_OF_THE_ASKER: Final[dict[int, int]] = {int(SaAttrId.CABLE_INFO_RECORD): CableInfoRecord.mask("length", "address")}
+_OF_THE_ASKER: Final[dict[int, int]] = {
+    int(SaAttrId.CABLE_INFO_RECORD): CableInfoRecord.mask("length", "address")
+}
 """Components that say what is wanted of each record, and select none."""
 _CABLES: Final = False, int(SaAttrId.CABLE_INFO_RECORD)
 _ANSWERED: Final = frozenset({*READERS, _CABLES})
