@@ -198,10 +198,10 @@ class EmCommands:
         return (
             CounterReading(
                 time=stored.time,
-                port=_port_name(core, stored.counters.guid),
-                vport_num=stored.counters.vport_num,
-                vesw_id=stored.counters.vesw_id,
-                **dict(stored.counters.values),  # type: ignore[arg-type]
+                port=_port_name(core, stored.guid),
+                vport_num=stored.vport_num,
+                vesw_id=stored.vesw_id,
+                **dict(stored.values),  # type: ignore[arg-type]
             )
             for stored in self.service.store.counters(limit=limit)
         )

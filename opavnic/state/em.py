@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from opavnic.base.state import Counter, StateModel
 
 if TYPE_CHECKING:
-    from vema.em.store.rows import StoredEvent
+    from vema.em.store.persisted import EventRecord
 
 
 class EmState(StateModel):
@@ -191,18 +191,9 @@ class EmEvent(StateModel):
     text: str
 
     @classmethod
-    def of(cls, stored: StoredEvent) -> EmEvent:
+    def of(cls, stored: EventRecord) -> EmEvent:
         """Return an event of the manager's database."""
-        event = stored.event
-        return cls(
-            number=stored.number,
-            time=stored.time,
-            kind=event.kind,
-            port=event.port,
-            vport_num=event.vport_num,
-            vesw_id=event.vesw_id,
-            text=event.text,
-        )
+        return cls.model_validate(stored, from_attributes=True)
 
 
 class EmEvents(StateModel):

@@ -28,13 +28,11 @@ from vema.em.store.persisted import (
 )
 from vema.em.store.rows import (
     Row,
-    StoredCounters,
-    StoredEvent,
+    counters_record,
+    event_record,
     guid_text,
     slots_record,
     slots_row,
-    stored_counters,
-    stored_event,
     text,
     text_of,
     vport_record,
@@ -246,15 +244,15 @@ class Store:
         """Return the error for contents that this program cannot have written."""
         return StoreError(f"{self._path}: damaged ({' '.join(str(error).split())}); {_WITHOUT}")
 
-    def events(self, *, after: int = 0, limit: int = 100) -> list[StoredEvent]:
+    def events(self, *, after: int = 0, limit: int = 100) -> list[EventRecord]:
         """Return the last `limit` events with a number above `after`, oldest first; damaged ones are left out.
 
         Raises:  StoreError: the file is damaged.
         """
         query = "SELECT * FROM events WHERE id>? ORDER BY id DESC LIMIT ?"
-        return self._read(query, (after, limit), stored_event)
+        return self._read(query, (after, limit), event_record)
 
-    def counters(self, *, guid: int | None = None, limit: int = 100) -> list[StoredCounters]:
+    def counters(self, *, guid: int | None = None, limit: int = 100) -> list[CountersRecord]:
         """Return the last `limit` readings, of one port or of all, oldest first; damaged ones are left out.
 
         Raises:  StoreError: the file is damaged.
@@ -263,7 +261,7 @@ class Store:
         query = (
             f"SELECT time, guid, vport_num, vesw_id, counts FROM counters {where} ORDER BY id DESC LIMIT ?"  # noqa: S608
         )
-        return self._read(query, (*arguments, limit), stored_counters)
+        return self._read(query, (*arguments, limit), counters_record)
 
     def _read(self, query: str, arguments: Sequence[int | str], make: Callable[[Row], Item]) -> list[Item]:
         """Convert the rows with `make` and return them in reverse order; log how many are damaged."""

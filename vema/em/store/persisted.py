@@ -6,7 +6,7 @@ After a restart, the digest and the generation counts of an agent show whether i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.types import MacAddr
@@ -68,6 +68,9 @@ class EventRecord:
     vport_num: int | None = None
     vesw_id: int | None = None
     text: str = ""
+    number: int = 0
+    time: float = 0.0
+    """Number, and seconds since 1970, as the database has them; 0: it is not stored yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class CountersRecord:
     vport_num: int
     vesw_id: int
     values: Mapping[str, int]
+    time: float = 0.0
+    """As that of an event."""
 
 
 Record = VportRecord | SlotsRecord | Tombstone | EventRecord | CountersRecord
@@ -89,5 +94,5 @@ class Memory:
 
     vports: Sequence[VportRecord] = ()
     slots: Sequence[SlotsRecord] = ()
-    config: str | None = field(default=None)
+    config: str | None = None
     """The last applied configuration, as text."""

@@ -10,7 +10,6 @@ import json
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from hfi_sim.base.types import MacAddr
@@ -21,23 +20,6 @@ Row = Sequence[Any]
 _SLOT: Final = struct.Struct(">Q6s")
 _KEY_SIZE: Final = 8
 _MAC_SIZE: Final = 6
-
-
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event with its number and time."""
-
-    number: int
-    time: float
-    event: EventRecord
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCounters:
-    """A reading of counters with its time."""
-
-    time: float
-    counters: CountersRecord
 
 
 def guid_text(guid: int) -> str:
@@ -101,16 +83,14 @@ def slots_record(row: Row) -> SlotsRecord:
     return SlotsRecord(_integer(vesw_id), tuple((owner, MacAddr(mac)) for owner, mac in slots))
 
 
-def stored_event(row: Row) -> StoredEvent:
+def event_record(row: Row) -> EventRecord:
     """Return the event in a row. Raises ValueError if the row is invalid."""
     number, time, kind, port, vport_num, vesw_id, what = row
-    event = EventRecord(
-        text(kind), text(port), _integer_or_none(vport_num), _integer_or_none(vesw_id), text(what)
-    )
-    return StoredEvent(_integer(number), _time(time), event)
+    vport, vesw = _integer_or_none(vport_num), _integer_or_none(vesw_id)
+    return EventRecord(text(kind), text(port), vport, vesw, text(what), _integer(number), _time(time))
 
 
-def stored_counters(row: Row) -> StoredCounters:
+def counters_record(row: Row) -> CountersRecord:
     """Return the reading in a row. Raises ValueError if the row is invalid."""
     time, guid, vport_num, vesw_id, counts = row
     try:
@@ -120,9 +100,7 @@ def stored_counters(row: Row) -> StoredCounters:
     if not isinstance(values, dict):
         raise ValueError(f"{values!r} are not counts")
     values = {text(name): _integer(value) for name, value in values.items()}
-    return StoredCounters(
-        _time(time), CountersRecord(_guid(guid), _integer(vport_num), _integer(vesw_id), values)
-    )
+    return CountersRecord(_guid(guid), _integer(vport_num), _integer(vesw_id), values, _time(time))
 
 
 def _integer(value: object) -> int:

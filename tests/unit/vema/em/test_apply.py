@@ -32,7 +32,7 @@ async def foreign_vport(em: EthernetService, fabric: EmFabric, num: int = 2, hos
 
 
 def events(em: EthernetService, kind: str) -> list[str]:
-    return [stored.event.text for stored in em.store.events() if stored.event.kind == kind]
+    return [stored.text for stored in em.store.events() if stored.kind == kind]
 
 
 async def test_another_fabric_id_reaches_every_agent_at_once() -> None:

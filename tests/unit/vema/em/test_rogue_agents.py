@@ -105,7 +105,7 @@ async def test_agent_that_never_agrees_with_itself_costs_little_and_is_reported(
     netdev.set_uc_list([MacAddr(b"\x02\x11\0\0" + n.to_bytes(2, "big")) for n in range(700)])  # three pages
     await em.wait_for(lambda: False, A_MINUTE_S)
     assert asked < ASKED_IN_A_MINUTE
-    reasons = [stored.event.text for stored in em.store.events() if stored.event.kind == "agent-isolated"]
+    reasons = [stored.text for stored in em.store.events() if stored.kind == "agent-isolated"]
     if isolated:
         assert isolated in reasons[0]
     else:

@@ -308,7 +308,7 @@ async def test_agent_that_answers_nonsense_is_isolated_and_the_others_go_on(plac
     assert await em.wait_for(neighbours_know_each_other, 30.0)
 
     def reported() -> bool:
-        return not {"agent-isolated", "port-silent"}.isdisjoint(s.event.kind for s in em.store.events())
+        return not {"agent-isolated", "port-silent"}.isdisjoint(s.kind for s in em.store.events())
 
     assert await em.wait_for(reported, 30.0)
     assert {difference.port for difference in await em.verify()} == {"h2:1"}
@@ -330,9 +330,9 @@ async def test_long_address_list_is_read_in_pages() -> None:
 async def test_link_state_and_counters_are_recorded() -> None:
     async with managed(2, config(polling={"interval": 10, "counters": 5, "history": 3})) as (fabric, em):
         assert fabric.netdev(1).open() == 0
-        assert await em.wait_for(lambda: "link-up" in [s.event.kind for s in em.store.events()], 5.0)
+        assert await em.wait_for(lambda: "link-up" in [s.kind for s in em.store.events()], 5.0)
         assert await em.wait_for(lambda: len(list(em.store.counters(guid=fabric.port(1).guid))) == 3, 60.0)
-        reading = list(em.store.counters(guid=fabric.port(1).guid))[-1].counters
+        reading = list(em.store.counters(guid=fabric.port(1).guid))[-1]
         assert (reading.vport_num, reading.vesw_id) == (1, 2)
         assert {"tx_packets", "rx_1519_max", "rx_bad_veswid"} <= reading.values.keys()
 
