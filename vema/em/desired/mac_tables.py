@@ -176,7 +176,7 @@ class VeswTable:
                 self._slot_of[mac] = at
                 self._grow(at + 1)
             elif self._owners[at] != claim.owner:
-                moves.append(Move(mac, self._owners[at], claim.owner))
+                moves.append((mac, self._owners[at], claim.owner))
                 self.movement.moved(mac, now)
             self._entries[at], self._owners[at] = ENTRY.pack(mac, _MASK, claim.lid << 8), claim.owner
         self.left_out, self.moves = tuple(left_out), tuple(moves)

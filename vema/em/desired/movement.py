@@ -29,6 +29,8 @@ ABSENT: Final = -math.inf
 
 Owner = int
 """The member that reported an address: the GUID of its port."""
+Move = tuple[MacAddr, Owner, Owner]
+"""An address that has another owner: the address, the owner before, the owner now."""
 
 
 class AddressClaim(NamedTuple):
@@ -38,14 +40,6 @@ class AddressClaim(NamedTuple):
     lid: int
     since: float
     """When the EM first read it; `ASSIGNED`, `EARLIER`, `ABSENT`."""
-
-
-class Move(NamedTuple):
-    """An address has another owner."""
-
-    mac: MacAddr
-    before: Owner
-    now: Owner
 
 
 class Movement:

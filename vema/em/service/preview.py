@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from vema.attributes.vesw_port_info import VeswPortInfo
-from vema.em.core.state import ManagedVesw, Port, Vport
+from vema.em.core.state import Port, Vport
 from vema.em.desired.desired import EmConfig
 from vema.em.desired.plan import VeswPlan, class_port_info, differences, plan_vesws, port_info
 from vema.em.desired.ports import PortFacts, Roster
@@ -28,18 +28,6 @@ class EmSnapshot:
     """The virtual switches, by id."""
     group_lids: Mapping[int, int] | None = None
     """The multicast LIDs that the subnet manager has given; None: the EM chooses."""
-
-    @classmethod
-    def of(
-        cls,
-        roster: Roster,
-        ports: Iterable[Port],
-        vesws: Mapping[int, ManagedVesw],
-        group_lids: Mapping[int, int] | None = None,
-    ) -> EmSnapshot:
-        """Take the snapshot."""
-        seen = tuple(port.copy() for port in ports)
-        return cls(roster, seen, {vesw_id: vesw.plan for vesw_id, vesw in vesws.items()}, group_lids)
 
 
 def preview(config: EmConfig, now: EmSnapshot) -> list[str]:

@@ -285,8 +285,9 @@ class EthernetService:
     def picture(self) -> EmSnapshot:
         """Return a snapshot of what is known, for `preview`."""
         core = self._running()
-        lids = self.topology.group_lids()
-        return EmSnapshot.of(self.roster(), core.ports.values(), core.vesws, lids)
+        ports = tuple(port.copy() for port in core.ports.values())
+        plans = {vesw_id: vesw.plan for vesw_id, vesw in core.vesws.items()}
+        return EmSnapshot(self.roster(), ports, plans, self.topology.group_lids())
 
     def roster(self) -> Roster:
         """Return the ports that can be members now, for `checked`."""

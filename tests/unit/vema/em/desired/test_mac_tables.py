@@ -22,7 +22,7 @@ from vema.em.desired.mac_tables import (
     digest_of,
     fold,
 )
-from vema.em.desired.movement import ASSIGNED, Move
+from vema.em.desired.movement import ASSIGNED
 
 
 def mac(n: int) -> MacAddr:
@@ -129,7 +129,7 @@ def test_address_of_two_members_goes_to_the_last_one_that_reported_it() -> None:
     table.update({1: [first], 2: [], 3: []}, now=5.0)
     assert table.update({1: [first], 2: [second], 3: []}, now=6.0)
     assert [contents(table, owner) for owner in (1, 2, 3)] == [{mac(1): 2}, {}, {mac(1): 2}]
-    assert table.moves == (Move(mac(1), 1, 2),)
+    assert table.moves == ((mac(1), 1, 2),)
     assert not table.update({1: [first], 2: [second], 3: []}, now=7.0)
     assert table.moves == ()
 
