@@ -18,7 +18,6 @@ which is not in mainline yet: link_speed_supported and PCI_DEVICE_ID_CORNELIS_CN
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -57,24 +56,17 @@ class LinkMode(NamedTuple):
 DOWN: Final = LinkMode(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Hardware:
-    """What a generation is."""
-
-    name: str
-    speeds: int
-    """Its speeds, as bits."""
-    device_id: int
-    """Of its HFIs, in NodeInfo and on PCI."""
-    pci_vendor: int
-    switch_id: int
-
-
 class Generation(Enum):
-    """A generation of HFIs and switches."""
+    """A generation of HFIs and switches: its speeds as bits, ids of HFIs (NodeInfo, PCI) and of switches."""
 
-    OPA_100 = _Hardware("Omni-Path 100", SPEED_12_5G | SPEED_25G, 0x24F0, 0x8086, 0x24F3)
-    CN5000 = _Hardware("CN5000", SPEED_25G | SPEED_100G, 0x0001, 0x434E, 0x0001)
+    OPA_100 = SPEED_12_5G | SPEED_25G, 0x24F0, 0x8086, 0x24F3
+    CN5000 = SPEED_25G | SPEED_100G, 0x0001, 0x434E, 0x0001
+
+    def __init__(self, speeds: int, device_id: int, pci_vendor: int, switch_id: int) -> None:
+        self.speeds = speeds
+        self.device_id = device_id
+        self.pci_vendor = pci_vendor
+        self.switch_id = switch_id
 
 
 class LinkAbility(NamedTuple):
@@ -126,7 +118,7 @@ def active_mode(rate_bps: float, planned_bps: float) -> LinkMode:
 
 def ability(planned: LinkMode, generation: Generation) -> LinkAbility:
     """Return what a port supports by its generation and the mode that is planned for its cable; no cable: all of it."""
-    speeds = generation.value.speeds | SPEED_12_5G * (planned.speed == SPEED_12_5G)
+    speeds = generation.speeds | SPEED_12_5G * (planned.speed == SPEED_12_5G)
     if planned == DOWN:
         return LinkAbility(speeds, WIDTH_1X | WIDTH_2X | WIDTH_3X | WIDTH_4X)
     return LinkAbility(speeds & (2 * planned.speed - 1), 2 * planned.width - 1)

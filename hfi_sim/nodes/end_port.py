@@ -33,17 +33,6 @@ class PortSettings:
     What the engine or the port itself holds (LID, state, P_Keys, tables) stands there, and is not repeated here.
     """
 
-    __slots__ = (
-        "info",
-        "physical_state",
-        "pkey_violations",
-        "pkeys",
-        "sc_to_sl",
-        "sl_to_sc",
-        "tables",
-        "trap_lid",
-    )
-
     def __init__(self) -> None:
         self.info = PortInfo(speed_enabled=0, width_enabled=0, downgrade_enabled=0)
         """What was set last, and what a port has from the beginning; the rest of the fields is not looked at.

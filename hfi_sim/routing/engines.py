@@ -8,31 +8,30 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from hfi_sim.base.errors import FabricError
 from hfi_sim.routing.graph import Ports, Routes, SwitchGraph, bits, mask_of
 
+_PortChoice = Callable[[int, int], Ports]
+"""Returns the ports of a switch to the switches in a mask, in order."""
 
-class _PortChoice:
-    """The ports of a switch towards a set of neighbours, each set worked out once."""
 
-    def __init__(self, graph: SwitchGraph) -> None:
-        self._arcs = graph.arcs
-        self._known: list[dict[int, Ports]] = [{} for _ in graph.names]
+def _port_choice(graph: SwitchGraph) -> _PortChoice:
+    """Return what works out each choice once."""
 
-    def ports(self, switch: int, neighbours: int) -> Ports:
-        """Return the ports of `switch` to the switches in the mask, in order."""
-        known = self._known[switch]
-        ports = known.get(neighbours)
-        if ports is None:
-            ports = tuple(sorted(port for port, far in self._arcs[switch].items() if neighbours >> far & 1))
-            known[neighbours] = ports
-        return ports
+    @functools.cache
+    def ports(switch: int, neighbours: int) -> Ports:
+        return tuple(sorted(port for port, far in graph.arcs[switch].items() if neighbours >> far & 1))
+
+    return ports
 
 
 def min_hop(graph: SwitchGraph) -> Routes:
     """Return all shortest paths between all switches."""
     adjacency = graph.adjacency()
-    choice = _PortChoice(graph)
+    choice = _port_choice(graph)
     return Routes(
         [_towards(destination, adjacency, adjacency, choice) for destination in range(len(adjacency))]
     )
@@ -51,7 +50,7 @@ def _towards(destination: int, back: list[int], forth: list[int], choice: _PortC
             before |= back[switch]
         before &= ~seen
         for switch in bits(before):
-            hops[switch] = choice.ports(switch, forth[switch] & level)
+            hops[switch] = choice(switch, forth[switch] & level)
         seen |= before
         level = before
     return hops
@@ -123,7 +122,7 @@ def _up_down(graph: SwitchGraph, ranks: list[int]) -> Routes:
     ]
     downs = [mask & ~up for mask, up in zip(graph.adjacency(), ups, strict=True)]
     up_lists = [list(bits(mask)) for mask in ups]
-    choice = _PortChoice(graph)
+    choice = _port_choice(graph)
     hops = []
     for destination in range(len(ranks)):
         row = _towards(destination, ups, downs, choice)
@@ -135,7 +134,7 @@ def _up_down(graph: SwitchGraph, ranks: list[int]) -> Routes:
             if nearest is not None:
                 distance[switch] = nearest + 1
                 best = mask_of(far for far in up_lists[switch] if distance[far] == nearest)
-                row[switch] = choice.ports(switch, best)
+                row[switch] = choice(switch, best)
         hops.append(row)
     return Routes(hops)
 

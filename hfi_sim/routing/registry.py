@@ -34,34 +34,32 @@ def _all() -> dict[str, RoutingEngine]:
         LANE_SHIFT: lane_shift,
     }
     for point in entry_points_of(GROUP):
-        own.setdefault(point.name, _Foreign(point))
+        own.setdefault(point.name, _foreign(point))
     return own
 
 
-class _Foreign:
-    """An engine of another package, which is loaded when it is first asked."""
+def _foreign(point: EntryPoint) -> RoutingEngine:
+    """Return an engine of another package, which is loaded when it is first asked.
 
-    def __init__(self, point: EntryPoint) -> None:
-        self._point = point
+    It raises FabricError: the package cannot be loaded, or the engine has returned something else.
+    """
 
-    def __call__(self, graph: SwitchGraph) -> Routes:
-        """Return what the engine finds.
-
-        Raises:  FabricError: the package cannot be loaded, or the engine has returned something else.
-        """
+    def find(graph: SwitchGraph) -> Routes:
         try:
-            found = self._point.load()(graph)
+            found = point.load()(graph)
         except FabricError:
             raise
         except Exception as error:
-            raise FabricError(f"{self}: {type(error).__name__}: {error}") from error
+            raise FabricError(f"{_named(point)}: {type(error).__name__}: {error}") from error
         if not isinstance(found, Routes):
-            raise FabricError(f"{self} returned {type(found).__name__}, and no Routes")
+            raise FabricError(f"{_named(point)} returned {type(found).__name__}, and no Routes")
         return found
 
-    def __str__(self) -> str:
-        point = self._point
-        return f"routing engine {point.name} of {point.dist.name if point.dist else point.value}"
+    return find
+
+
+def _named(point: EntryPoint) -> str:
+    return f"routing engine {point.name} of {point.dist.name if point.dist else point.value}"
 
 
 ENGINES: Final = _all()

@@ -192,8 +192,8 @@ def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:
     }
     for name, value in values.items():
         tree.text(f"{path}/{name}", value)
-    tree.text(f"{path}/device/vendor", lambda: f"{hfi.generation.value.pci_vendor:#06x}")
-    tree.text(f"{path}/device/device", lambda: f"{hfi.generation.value.device_id:#06x}")
+    tree.text(f"{path}/device/vendor", lambda: f"{hfi.generation.pci_vendor:#06x}")
+    tree.text(f"{path}/device/device", lambda: f"{hfi.generation.device_id:#06x}")
     add_device_counters(tree, path, hfi)
 
 

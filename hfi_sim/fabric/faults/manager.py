@@ -44,13 +44,8 @@ class ActiveFault:
     tally: Tally = field(default_factory=Tally)
     """Packets that fitted while it was active; packets that it changed or took, or times that it began."""
     timers: list[TimerHandle] = field(default_factory=list)
-    chance: int = field(init=False)
-    """Its probability as streams take it."""
     end: Callable[[], None] | None = None
     """Undoes what the current occurrence did."""
-
-    def __post_init__(self) -> None:
-        self.chance = threshold(self.spec.probability)
 
     @property
     def seen(self) -> int:
@@ -335,7 +330,7 @@ class Faults:
         rule = FaultRule(
             fault.number,
             FaultKind(spec.kind.value),
-            fault.chance,
+            threshold(spec.probability),
             spec.match,
             fault.tally,
             **{option.field: getattr(spec, option.field) for option in options_of(PacketOptions)},

@@ -114,7 +114,7 @@ def node_info_of(port: Port, in_port: int | None = None) -> NodeInfo:
     """Return the NodeInfo that a port gives. Args: in_port: by which one was asked; None: by the port itself."""
     node = node_of(port)
     is_switch = isinstance(node, Switch)
-    hardware = node.generation.value
+    hardware = node.generation
     return NodeInfo(
         node_type=NodeType.SWITCH if is_switch else NodeType.HFI,
         num_ports=min(len(node.ports), _MAX_PORT_NUM),

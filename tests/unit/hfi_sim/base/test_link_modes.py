@@ -126,7 +126,7 @@ def test_a_slower_link_is_within_what_its_ports_support(planned: float, now: flo
     assert mode.rate_bps <= plan.rate_bps
     assert (mode == plan) or now < planned
     for generation in Generation:
-        if plan.speed & generation.value.speeds:
+        if plan.speed & generation.speeds:
             able = ability(plan, generation)
             assert able.mode == plan
             assert mode.width & able.widths
