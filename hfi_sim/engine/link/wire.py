@@ -138,7 +138,7 @@ class Wire:
         work = self._remainder + len(packet) * _BIT_NS - done
         self.free_at += work // self._rate_bps
         self._remainder = work % self._rate_bps
-        arrival = self.free_from + after_ns
+        arrival = self.free_at + (self._remainder > 0) + after_ns
         if arrival < self._last_arrival:
             arrival = self._last_arrival  # packets stay in order
         if arrival > FOREVER:

@@ -12,7 +12,6 @@ from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.transactions import Outgoing
 from hfi_sim.management.mad.transfers import Where
-from hfi_sim.wire.lrh16b import is_9b, slid_of
 from hfi_sim.wire.mad.fm_packet import build_answer_packet
 
 if TYPE_CHECKING:
@@ -42,9 +41,9 @@ class MadSender:
         self.sent = 0
         """MADs sent, retries included."""
 
-    def answers_like(self, packet: bytes) -> None:
+    def answers_like(self, slid: int, *, is_9b: bool) -> None:
         """Send to the sender of a packet in the form that it has."""
-        (self._peers_of_9b.add if is_9b(packet) else self._peers_of_9b.discard)(slid_of(packet))
+        (self._peers_of_9b.add if is_9b else self._peers_of_9b.discard)(slid)
 
     def packet(self, where: Where, mad: bytes) -> Outgoing:
         """Return the packet of a MAD; empty if the port has no service channel for its service level."""

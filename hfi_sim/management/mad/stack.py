@@ -286,8 +286,7 @@ class MadStack:
 
     def _next_deadline(self) -> float | None:
         parts = (self._transactions, self._arrivals, self._departures)
-        deadlines = (part.next_deadline() for part in parts)
-        return min((when for when in deadlines if when is not None), default=None)
+        return min([when for part in parts if (when := part.next_deadline()) is not None], default=None)
 
     def _expire(self, now: float) -> None:
         self._transactions.expire(now)
@@ -333,8 +332,9 @@ class MadStack:
             return Drop.MAD_MALFORMED
         if fm.dest_qp not in (QP_SMI, QP_GSI):
             return Drop.MAD_QP
+        slid, of_9b = slid_of(packet), is_9b(packet)
         if fm.dest_qp == QP_GSI:
-            self._sender.answers_like(packet)
+            self._sender.answers_like(slid, is_9b=of_9b)
         is_given = self._gives_pma or header.mgmt_class != MadClass.PERFORMANCE
         if fm.dest_qp == QP_SMI:
             is_given = self._gives_smps
@@ -343,10 +343,7 @@ class MadStack:
         if header.base_version not in BASE_VERSIONS:
             return Drop.MAD_MALFORMED
         sl = self._port.settings.sc_to_sl[sc_of(packet)] % SERVICE_LEVELS
-        lids = slid_of(packet), dlid_of(packet)
-        request = MadRequest(
-            mad, header, lids[0], pkey_of(packet), sl, fm.src_qp, lids[1], is_9b=is_9b(packet)
-        )
+        request = MadRequest(mad, header, slid, pkey_of(packet), sl, fm.src_qp, dlid_of(packet), is_9b=of_9b)
         is_smp = header.mgmt_class in SMP_CLASSES
         if is_smp != (fm.dest_qp == QP_SMI):
             return Drop.MAD_QP

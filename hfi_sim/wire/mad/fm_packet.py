@@ -43,9 +43,8 @@ def build_answer_packet(
     Args:    is_9b: the request came as 9B; where a LID has no 16 bits, the answer is 16B all the same.
     Raises:  ValueError: as `build_fm_packet`.
     """
-    lids = short_lid(slid), short_lid(dlid)
-    if is_9b and lids[0] is not None and lids[1] is not None:
-        return build_mad_9b((lids[0], lids[1]), sc, sl, pkey, (qp, qp), _checked(mad), icrc)
+    if is_9b and (source := short_lid(slid)) is not None and (destination := short_lid(dlid)) is not None:
+        return build_mad_9b((source, destination), sc, sl, pkey, (qp, qp), _checked(mad), icrc)
     return build_fm_packet(slid, dlid, sc, pkey, qp, qp, mad, icrc)
 
 
