@@ -79,7 +79,8 @@ HEADERS: list[type[WireHeader]] = [
 ]  # fmt: skip
 LAYOUTS: list[Header] = [
     *headers_in(
-        counters.SummaryCounters, counters.ErrorCounters, mac_entries, iface_macs, pma_attributes, pma_ib_attributes
+        counters.SummaryCounters, counters.ErrorCounters, mac_entries, iface_macs, pma_attributes, pma_ib_attributes,
+        sm_notice, tables,
     ),
     *(layout for item in vars(layouts).values() if isinstance(item, dict) for layout in item.values()
       if isinstance(layout, Header)),

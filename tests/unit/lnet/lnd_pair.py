@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from ipaddress import IPv4Address
 from typing import Any, TypeVar
 
+import pytest
+
+from lnet.base.errors import CommandError
 from lnet.base.nid import Nid
 from lnet.node.deliveries import GetHandler, nothing_to_get
 from lnet.node.lnd import Lnd
@@ -23,6 +28,14 @@ STAMP = 1000
 PEER_STAMP = 2000
 PARAMS = ConnParams(8, 256, 4096)
 R = TypeVar("R")
+
+
+def refused(call: Callable[[], object]) -> tuple[str, str]:
+    """Return the errno and the text, of one line, with which a command of lnetctl is refused."""
+    with pytest.raises(CommandError) as caught:
+        call()
+    assert "\n" not in caught.value.descr
+    return errno.errorcode[-caught.value.errno], caught.value.descr
 
 
 class Scene:

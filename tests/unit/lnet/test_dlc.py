@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from lnet.base.errors import CommandError
 from lnet.settings.dlc import parse_dlc
-from lnet.settings.networks import Bonding
 from lnet.settings.yaml_text import Quoted, errors_yaml, format_yaml
 
 WHOLE = """\
@@ -38,109 +37,6 @@ def test_whole_document_is_read() -> None:
     assert [str(group) for group in document.nets] == ["o2ib(ib0,ib2)"]
     assert [str(target) for target in document.o2ibs] == ["10.1.1.2@o2ib 10.1.1.2 10.1.1.4"]
     assert [str(net) for net in document.net_status] == ["o2ib"]
-
-
-REAL = """\
-net:
-    - net type: lo
-      local NI(s):
-        - nid: 0@lo
-          status: up
-          statistics:
-              send_count: 0
-              recv_count: 0
-              drop_count: 0
-          tunables:
-              peer_timeout: 0
-              peer_credits: 0
-              peer_buffer_credits: 0
-              credits: 0
-          dev cpt: 0
-          CPT: "[0,1]"
-    - net type: o2ib
-      local NI(s):
-        - nid: 10.1.1.2@o2ib
-          status: up
-          interfaces:
-              0: ib0
-          statistics:
-              send_count: 12
-              recv_count: 12
-              drop_count: 0
-          sent_stats:
-              put: 10
-              get: 2
-              reply: 0
-              ack: 0
-              hello: 0
-          health stats:
-              fatal_error: 0
-              health value: 1000
-              interrupts: 0
-          tunables:
-              peer_timeout: 180
-              peer_credits: 32
-              peer_buffer_credits: 0
-              credits: 256
-          lnd tunables:
-              peercredits_hiw: 16
-              map_on_demand: 1
-              concurrent_sends: 32
-              fmr_pool_size: 512
-              conns_per_peer: 1
-              ntx: 512
-          dev cpt: 0
-          CPT: "[0,1]"
-        - nid: 10.1.1.3@o2ib
-          status: up
-          interfaces:
-              0: ib1
-          lnd tunables:
-              timeout: 50
-          dev cpt: -1
-          CPT: "[0,1]"
-peer:
-    - primary nid: 10.1.1.5@o2ib
-      Multi-Rail: True
-      peer state: 3
-      peer ni:
-        - nid: 10.1.1.5@o2ib
-          state: NA
-          max_ni_tx_credits: 32
-global:
-    numa_range: 0
-    max_interfaces: 200
-    discovery: 1
-    drop_asym_route: 0
-    retry_count: 2
-    transaction_timeout: 50
-    health_sensitivity: 100
-    recovery_interval: 1
-    router_sensitivity: 100
-    lnd_timeout: 16
-    response_tracking: 3
-    recovery_limit: 0
-    max_recovery_ping_interval: 900
-udsp:
-"""
-"""The layout of an export of the real tool."""
-
-
-def test_export_of_the_real_tool_is_read_and_what_is_not_applied_is_named() -> None:
-    document = parse_dlc(REAL)
-    (group,) = document.nets
-    assert (str(group), group.bonding) == ("o2ib(ib0,ib1)", Bonding.MULTI_RAIL)
-    assert dict(group.tunables) == {
-        "peer_timeout": 180,
-        "peer_credits": 32,
-        "peer_buffer_credits": 0,
-        "credits": 256,
-    }
-    assert group.cpts == (0, 1)
-    (peer,) = document.peers
-    assert (str(peer.primary), peer.multi_rail) == ("10.1.1.5@o2ib", True)
-    assert document.settings["transaction_timeout"] == 50
-    assert document.ignored == set()
 
 
 def test_printed_as_lnetctl_does() -> None:

@@ -72,9 +72,7 @@ def test_expiry_closes_a_connection_on_which_nothing_moves_and_reports_each_mess
     scene.lnd.conns.established(closed[1].key, scene.connack(), 5.0)
     (again,) = scene.sent()
     scene.receive(closed[1].key, scene.message(MsgType.GET_DONE, cookie=again.cookie, status=0))
-    (done,) = scene.reports()
-    assert isinstance(done, SendDone)
-    assert done.msg_id == waiting
+    assert scene.report(SendDone).msg_id == waiting
 
 
 def test_route_that_is_tried_again_carries_nothing_until_it_is_up() -> None:

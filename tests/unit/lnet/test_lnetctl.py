@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hfi_sim.base.clock import ManualClock
-from lnet.base.errors import CommandError
 from lnet.base.nid import Nid
 from lnet.host.rig import LnetRig
 from lnet.lnetctl import Lnetctl
 from lnet.settings.yaml_text import format_yaml
+from unit.lnet.lnd_pair import refused
 
 A, B = ["10.1.1.2", "10.1.1.3", "10.1.1.4"], ["10.1.1.5", "10.1.1.6", "10.1.1.7"]
 A_NID, B_NID = "10.1.1.2@o2ib", "10.1.1.5@o2ib"
@@ -30,12 +29,6 @@ def rig() -> LnetRig:
 @pytest.fixture
 def ctl(rig: LnetRig) -> Lnetctl:
     return Lnetctl(rig.hosts["a"].node)
-
-
-def refused(call: Callable[[], Any]) -> tuple[str, str]:
-    with pytest.raises(CommandError) as caught:
-        call()
-    return errno.errorcode[-caught.value.errno], caught.value.descr
 
 
 def test_target_added_is_shown_and_removed_again(ctl: Lnetctl) -> None:

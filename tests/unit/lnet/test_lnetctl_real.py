@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ import pytest
 import yaml
 
 from hfi_sim.base.clock import ManualClock
-from lnet.base.errors import CommandError
 from lnet.base.nid import Nid
 from lnet.host.rig import LnetRig
 from lnet.lnetctl import Lnetctl
 from lnet.settings.networks import Bonding
 from lnet.settings.yaml_text import format_yaml
+from unit.lnet.lnd_pair import refused
 from unit.lnet.real_layout import EXPORT, GLOBAL, NET, PEER, STATISTICS, read_real
 
 A, B = ["10.1.1.2", "10.1.1.3"], ["10.1.1.5", "10.1.1.6"]
@@ -57,13 +56,6 @@ def rails() -> Pair:
 
 def printed(document: dict[str, Any]) -> Any:
     return yaml.safe_load(format_yaml(document))
-
-
-def refused(call: Callable[[], Any]) -> tuple[str, str]:
-    with pytest.raises(CommandError) as caught:
-        call()
-    assert "\n" not in caught.value.descr
-    return errno.errorcode[-caught.value.errno], caught.value.descr
 
 
 # --- the layout ---------------------------------------------------------------------------------------------

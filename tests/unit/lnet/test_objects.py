@@ -24,29 +24,15 @@ def addresses(count: int) -> list[IPv4Address]:
     return [IPv4Address(f"10.1.1.{5 + i}") for i in range(count)]
 
 
-def test_mesh_of_three_addresses_and_three_devices_is_pairs() -> None:
-    mesh = make_mesh(NID, addresses(3), devices(3))
-    assert [str(r) for r in mesh] == ["10.1.1.2->10.1.1.5", "10.1.1.3->10.1.1.6", "10.1.1.4->10.1.1.7"]
-
-
-def test_mesh_without_a_target_goes_to_the_address_of_the_nid() -> None:
-    mesh = make_mesh(NID, [], devices(3))
-    assert [str(r) for r in mesh] == ["10.1.1.2->10.1.1.5", "10.1.1.3->10.1.1.5", "10.1.1.4->10.1.1.5"]
-
-
-@given(st.integers(0, 16), st.integers(1, 16))
+@given(st.integers(0, 16), st.integers(0, 16))
 def test_mesh_follows_the_algorithm_of_the_document(n_ips: int, n_if: int) -> None:
     ips, devs = addresses(n_ips), devices(n_if)
     mesh = make_mesh(NID, ips, devs)
-    assert len(mesh) == min(max(n_ips, n_if), 16)
+    assert len(mesh) == (min(max(n_ips, n_if), 16) if n_if else 0)
     for i, route in enumerate(mesh):
         assert route.rt_addr == (ips[i % n_ips] if n_ips else NID.addr)
         assert route.rt_dev is devs[i % n_if]
     assert len({(route.rt_dev, route.rt_addr) for route in mesh}) == len(mesh)
-
-
-def test_mesh_without_devices_is_empty() -> None:
-    assert make_mesh(NID, addresses(2), []) == []
 
 
 def test_new_mesh_keeps_the_routes_that_stand_in_both() -> None:
@@ -90,22 +76,13 @@ def chosen(routes: KibRoutes, times: int, *, weighted: bool = False) -> list[str
     return [route.rt_dev.name if route is not None else "" for route in picks]
 
 
-def test_round_robin_takes_every_route_in_turn() -> None:
-    assert chosen(make_routes(3), 7) == ["ib0", "ib1", "ib2", "ib0", "ib1", "ib2", "ib0"]
-
-
-@pytest.mark.parametrize("state", [DevState.PORT_DOWN, DevState.FATAL])
-def test_round_robin_skips_a_device_that_is_down(state: DevState) -> None:
+@pytest.mark.parametrize("state", DevState)
+def test_round_robin_skips_a_device_that_is_down_and_no_degraded_one(state: DevState) -> None:
     routes = make_routes(3)
     routes.routes[1].rt_dev.state = state
-    assert chosen(routes, 4) == ["ib0", "ib2", "ib0", "ib2"]
+    turn = ["ib0", "ib1", "ib2"] if state.usable else ["ib0", "ib2"]
+    assert chosen(routes, 6) == turn * (6 // len(turn))
     assert next_route(routes, weighted=False)[1] == []
-
-
-def test_round_robin_uses_a_degraded_device_like_any_other() -> None:
-    routes = make_routes(2)
-    routes.routes[1].rt_dev.state = DevState.PORT_DEGRADE
-    assert chosen(routes, 4) == ["ib0", "ib1", "ib0", "ib1"]
 
 
 @pytest.mark.parametrize("state", [DevState.PORT_ACTIVE, DevState.PORT_DEGRADE])
@@ -125,16 +102,8 @@ def test_no_usable_route_gives_none() -> None:
     assert next_route(routes, weighted=False) == (None, [])
 
 
-def test_weighted_choice_gives_a_degraded_device_its_share() -> None:
-    routes = make_routes(2)
-    routes.routes[1].rt_dev.speed_gbps = 25.0
-    picks = chosen(routes, 100, weighted=True)
-    assert picks.count("ib0") == 80
-    assert picks.count("ib1") == 20
-
-
 def test_weighted_choice_gives_every_rail_its_share_of_messages() -> None:
-    for speeds in ((100.0, 100.0, 25.0), (100.0, 50.0, 25.0, 25.0), (25.0, 100.0, 200.0)):
+    for speeds in ((100.0, 25.0), (100.0, 100.0, 25.0), (100.0, 50.0, 25.0, 25.0), (25.0, 100.0, 200.0)):
         routes = make_routes(len(speeds))
         for route, speed in zip(routes, speeds, strict=True):
             route.rt_dev.speed_gbps = speed
@@ -204,13 +173,11 @@ def test_route_counts_its_time_down() -> None:
 
 
 def test_new_mesh_goes_on_with_the_route_that_was_next() -> None:
-    peer = Nid.parse("10.1.1.5@o2ib")
-    devices = [KibDev(f"ib{i}", IPv4Address(f"10.1.1.{2 + i}")) for i in range(3)]
-    ips = [IPv4Address(f"10.1.1.{5 + i}") for i in range(3)]
-    routes = KibRoutes(make_mesh(peer, ips[:1], devices), next=1)
-    routes.replace(make_mesh(peer, ips, devices))
+    devs, ips = devices(3), addresses(3)
+    routes = KibRoutes(make_mesh(NID, ips[:1], devs), next=1)
+    routes.replace(make_mesh(NID, ips, devs))
     assert str(routes.routes[routes.next]) == "10.1.1.3->10.1.1.6", "in the place of one that is gone"
-    routes.replace(make_mesh(peer, ips[1:], devices[1:]))
+    routes.replace(make_mesh(NID, ips[1:], devs[1:]))
     assert str(routes.routes[routes.next]) == "10.1.1.3->10.1.1.6", "kept, at another place"
     routes.replace([])
     assert routes.next == 0

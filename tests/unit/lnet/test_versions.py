@@ -13,14 +13,13 @@ from lnet.o2iblnd.actions import AcceptConn, OpenConn, RejectConn
 from lnet.settings.config import LndConfig
 from lnet.wire.codes import MsgType, RejectReason
 from lnet.wire.msg import ConnParams, KibMsg, KibRej
-from unit.lnet.lnd_pair import OWN, PARAMS, PEER, PEER_STAMP, STAMP, Scene
+from unit.lnet.lnd_pair import PARAMS, PEER, PEER_STAMP, STAMP, Scene
 
 OLD = LndConfig(version=0x11)
 
 
 def refusal(scene: Scene, request: bytes) -> KibRej:
-    scene.lnd.conns.requested(scene.lnd.conns.new_key(), "ib0", 7, request, 0.0)
-    (action,) = scene.actions()
+    action = scene.request(request)
     assert isinstance(action, RejectConn)
     return KibRej.parse(action.private)
 
@@ -35,8 +34,7 @@ def asked_again(scene: Scene) -> KibMsg:
 
 def test_request_of_an_old_peer_is_accepted_and_answered_in_its_version() -> None:
     scene = Scene()
-    scene.lnd.conns.requested(scene.lnd.conns.new_key(), "ib0", 7, scene.connreq(version=0x11), 0.0)
-    (accepted,) = scene.actions()
+    accepted = scene.request(scene.connreq(version=0x11))
     assert isinstance(accepted, AcceptConn)
     reply = KibMsg.parse(accepted.private)
     assert (reply.version, reply.type, reply.connparams) == (0x11, MsgType.CONNACK, PARAMS)
@@ -50,8 +48,7 @@ def test_unknown_version_is_refused_as_fatal_with_the_version_spoken_here(versio
 
 def test_old_node_refuses_with_a_rejection_that_ends_with_the_reason() -> None:
     scene = Scene(OLD)
-    scene.lnd.conns.requested(scene.lnd.conns.new_key(), "ib0", 7, scene.connreq(), 0.0)
-    (action,) = scene.actions()
+    action = scene.request(scene.connreq())
     assert isinstance(action, RejectConn)
     assert action.private.hex() == "911be90b110003"
     assert KibRej.parse(action.private) == KibRej(RejectReason.FATAL, version=0x11)
@@ -70,8 +67,7 @@ def test_refused_by_an_old_peer_a_node_asks_again_in_its_version(rej: KibRej) ->
     opened = scene.opened()
     assert KibMsg.parse(opened.private).version == 0x12
     scene.lnd.conns.rejected(opened.key, rej.build(), 0.0)
-    (route,) = scene.lnd.messages.routes_on(OWN.net)
-    assert route.counters.rejected == {"CONN_UNCOMPAT": 1}
+    assert scene.route().counters.rejected == {"CONN_UNCOMPAT": 1}
     request = asked_again(scene)
     assert (request.version, request.dststamp, request.connparams) == (0x11, (1 << 64) - 1, PARAMS)
 
@@ -80,12 +76,10 @@ def test_refused_in_the_old_version_too_a_node_does_not_ask_in_another() -> None
     scene = Scene()
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, KibRej(RejectReason.FATAL, 0x11).build(), 0.0)
-    scene.actions()
-    scene.now += 1
-    scene.lnd.on_timer(scene.now)
-    scene.lnd.conns.rejected(scene.opened().key, KibRej(RejectReason.FATAL, 0x11).build(), scene.now)
-    (route,) = scene.lnd.messages.routes_on(OWN.net)
-    assert route.last_error == "refused by the peer: FATAL"
+    asked_again(scene)
+    key = scene.lnd.conns.on_route(scene.route()).key  # type: ignore[union-attr]
+    scene.lnd.conns.rejected(key, KibRej(RejectReason.FATAL, 0x11).build(), scene.now)
+    assert scene.route().last_error == "refused by the peer: FATAL"
 
 
 def test_peer_that_has_learned_the_new_version_is_asked_in_it_again() -> None:
@@ -93,7 +87,7 @@ def test_peer_that_has_learned_the_new_version_is_asked_in_it_again() -> None:
     scene.lnd.put(PEER, b"x", 0.0)
     scene.lnd.conns.rejected(scene.opened().key, KibRej(RejectReason.FATAL, 0x11).build(), 0.0)
     assert asked_again(scene).version == 0x11
-    key = scene.lnd.conns.on_route(*scene.lnd.messages.routes_on(OWN.net)).key  # type: ignore[union-attr]
+    key = scene.lnd.conns.on_route(scene.route()).key  # type: ignore[union-attr]
     stale = refusal(Scene(), scene.connreq(version=0x11, dststamp=(1 << 64) - 1))
     assert (stale.why, stale.version) == (RejectReason.CONN_STALE, 0x12)
     scene.lnd.conns.rejected(key, KibRej(stale.why, 0x12, PEER_STAMP, PARAMS).build(), scene.now)
@@ -119,9 +113,7 @@ def test_last_credit_of_an_old_connection_is_kept_for_a_noop() -> None:
 
 def test_old_connection_returns_credits_with_a_noop_when_seven_are_owed() -> None:
     scene = Scene()
-    key = scene.lnd.conns.new_key()
-    scene.lnd.conns.requested(key, "ib0", 7, scene.connreq(version=0x11), 0.0)
-    scene.actions()
+    key = scene.request(scene.connreq(version=0x11)).key
     for number in range(1, 8):
         assert scene.sent() == []
         message = scene.message(MsgType.IMMEDIATE, version=0x11, hdr=scene.hdr(number, 1), payload=b"x")

@@ -20,6 +20,7 @@ from hfi_sim.management.mad.transfers import (
     Arrivals,
     Departures,
     MessageKey,
+    Where,
 )
 from hfi_sim.wire.mad.header import MAD_SIZE, Mad, MadHeader, MadStatus, RmppHeader
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType
@@ -27,6 +28,7 @@ from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 SA = 0x03
 HEAD = 56
+WHERE = Where(1, 0, 1, None)
 RMPP = RmppHeader(RMPP_VERSION, RmppType.DATA, RmppFlag.ACTIVE).build()
 
 
@@ -37,8 +39,16 @@ def sa_mad(method: int, data: bytes = b"", *, tid: int = 5, active: bool = True,
     return Mad(header, (RMPP if active else bytes(12)) + bytes(20) + data)
 
 
-def pair_on(clock: ManualClock) -> Pair:
-    return make_pair(Fabric(clock))
+def clock_and_pair(seed: int = 0) -> tuple[ManualClock, Pair]:
+    clock = ManualClock()
+    return clock, make_pair(Fabric(clock, seed=seed))
+
+
+def ask(pair: Pair, mad: Mad | None = None, **options: float) -> list[Mad | None]:
+    """Ask `b` for a table, or what is given; return where the answer will be."""
+    answers: list[Mad | None] = []
+    pair.a.mad.submit(pair.b.lid, mad or sa_mad(0x12, active=False), answers.append, **options)  # type: ignore[arg-type]
+    return answers
 
 
 def table(size: int) -> bytes:
@@ -60,11 +70,9 @@ def answer_with(pair: Pair, data: bytes, base: int = 0x80) -> list[MadRequest]:
 @pytest.mark.parametrize("base", [1, 0x80])
 @pytest.mark.parametrize("size", [0, 1, 199, 200, 201, 1992, 1993, 100_000])
 def test_a_long_response_arrives_whole_and_exact(size: int, base: int) -> None:
-    clock = ManualClock()
-    pair = pair_on(clock)
+    clock, pair = clock_and_pair()
     answer_with(pair, table(size), base)
-    answers: list[Mad | None] = []
-    pair.a.mad.submit(pair.b.lid, sa_mad(0x12, active=False, base=base), answers.append)
+    answers = ask(pair, sa_mad(0x12, active=False, base=base))
     clock.advance(1)
     assert [answer and answer.data[HEAD - 24 :] for answer in answers] == [table(size)]
     assert pair.fabric.balance() == {}
@@ -72,11 +80,9 @@ def test_a_long_response_arrives_whole_and_exact(size: int, base: int) -> None:
 
 @pytest.mark.parametrize("size", [1992, 1993, 50_000])
 def test_a_long_request_arrives_whole_and_exact(size: int) -> None:
-    clock = ManualClock()
-    pair = pair_on(clock)
+    clock, pair = clock_and_pair()
     asked = answer_with(pair, b"thanks")
-    answers: list[Mad | None] = []
-    pair.a.mad.submit(pair.b.lid, sa_mad(0x12, table(size)), answers.append)
+    answers = ask(pair, sa_mad(0x12, table(size)))
     clock.advance(1)
     assert [request.mad[HEAD:] for request in asked] == [table(size).ljust(1992, b"\0")]
     assert [answer and answer.data[HEAD - 24 :] for answer in answers] == [b"thanks"]
@@ -85,13 +91,11 @@ def test_a_long_request_arrives_whole_and_exact(size: int) -> None:
 @given(seed=st.integers(0, 2**32 - 1), size=st.integers(0, 40_000))
 @settings(max_examples=25)
 def test_losses_delay_a_message_and_never_spoil_it(seed: int, size: int) -> None:
-    clock = ManualClock()
-    pair = make_pair(Fabric(clock, seed=seed))
+    clock, pair = clock_and_pair(seed)
     answer_with(pair, table(size))
     faults = Faults(pair.fabric)
     faults.add("loss on b 10%")
-    answers: list[Mad | None] = []
-    pair.a.mad.submit(pair.b.lid, sa_mad(0x12, active=False), answers.append, timeout_s=30, retries=10)
+    answers = ask(pair, timeout_s=30, retries=10)
     clock.advance(600)
     assert len(answers) == 1
     assert answers[0] is None or answers[0].data[HEAD - 24 :] == table(size)
@@ -99,8 +103,7 @@ def test_losses_delay_a_message_and_never_spoil_it(seed: int, size: int) -> None
 
 
 def test_a_receiver_that_never_acknowledges_is_given_up() -> None:
-    clock = ManualClock()
-    pair = pair_on(clock)
+    clock, pair = clock_and_pair()
     answer_with(pair, table(10_000))
     pair.a.mad.send(pair.b.lid, sa_mad(0x12, active=False).build())  # nobody waits for the response
     clock.advance(60)
@@ -109,23 +112,20 @@ def test_a_receiver_that_never_acknowledges_is_given_up() -> None:
 
 
 def test_a_port_that_asks_too_much_at_once_is_told_to_wait() -> None:
-    clock = ManualClock()
-    pair = pair_on(clock)
+    clock, pair = clock_and_pair()
     answer_with(pair, table(10_000))
     for tid in range(1, MAX_TO_ONE + 1):
         pair.a.mad.send(pair.b.lid, sa_mad(0x12, tid=tid, active=False).build())
-    answers: list[Mad | None] = []
-    pair.a.mad.submit(pair.b.lid, sa_mad(0x12, tid=99, active=False), answers.append)
+    answers = ask(pair, sa_mad(0x12, tid=99, active=False))
     clock.advance(1e-4)
     assert [answer and answer.header.status for answer in answers] == [MadStatus.BUSY]
 
 
 def test_a_message_that_is_too_long_is_stopped() -> None:
-    clock = ManualClock()
-    pair = pair_on(clock)
+    clock, pair = clock_and_pair()
     asked = answer_with(pair, b"")
-    departures: Departures[None] = Departures()
-    assert not departures.begin(0, 1, sa_mad(0x12, bytes(MAX_MESSAGE)).build(), None)
+    departures = Departures()
+    assert not departures.begin(0, 1, sa_mad(0x12, bytes(MAX_MESSAGE)).build(), WHERE)
     segment = bytearray(sa_mad(0x12).build().ljust(MAD_SIZE, b"\0"))
     for number in range(1, MAX_MESSAGE // MAD_SIZE + 3):
         segment[24:36] = RmppHeader(1, RmppType.DATA, RmppFlag.ACTIVE, 0, number).build()
@@ -136,8 +136,7 @@ def test_a_message_that_is_too_long_is_stopped() -> None:
 
 
 def test_a_requester_whose_response_is_never_complete_hears_so() -> None:
-    clock = ManualClock()
-    pair = pair_on(clock)
+    clock, pair = clock_and_pair()
 
     def half(request: MadRequest) -> None:
         segment = bytearray(sa_mad(0x92, tid=request.header.tid).build().ljust(MAD_SIZE, b"\0"))
@@ -145,16 +144,14 @@ def test_a_requester_whose_response_is_never_complete_hears_so() -> None:
         pair.b.mad.send(request.slid, bytes(segment))
 
     pair.b.mad.register_agent(SA, None, [0x12], half)
-    answers: list[Mad | None] = []
-    pair.a.mad.submit(pair.b.lid, sa_mad(0x12, active=False), answers.append, timeout_s=1, retries=1)
+    answers = ask(pair, timeout_s=1, retries=1)
     clock.advance(5 * ACK_S)
     assert answers == [None]
 
 
 @given(wire=st.binary(min_size=33, max_size=80), method=st.sampled_from([0x12, 0x92, 0x81, 0x86]))
 def test_any_bytes_after_the_header_are_taken_or_counted(wire: bytes, method: int) -> None:
-    clock = ManualClock()
-    pair = pair_on(clock)
+    clock, pair = clock_and_pair()
     answer_with(pair, table(5_000))
     answers: list[Mad | None] = []
     pair.b.mad.submit(pair.a.lid, sa_mad(0x12, active=False), answers.append, timeout_s=1, retries=0)
@@ -180,10 +177,10 @@ def test_messages_that_arrive_do_not_fill_the_memory() -> None:
 
 
 def test_messages_that_leave_do_not_fill_the_memory() -> None:
-    departures: Departures[None] = Departures()
+    departures = Departures()
     message = sa_mad(0x92, bytes(MAX_MESSAGE - 200)).build()
     room = MAX_LEAVING_BYTES // len(message)
-    assert [departures.begin(0.0, lid, message, None) for lid in range(room + 1)] == [True] * room + [False]
+    assert [departures.begin(0.0, lid, message, WHERE) for lid in range(room + 1)] == [True] * room + [False]
     while (due := departures.next_deadline()) is not None:
         departures.expire(due)
-    assert departures.begin(1e6, 77, message, None), "once nobody has acknowledged the others"
+    assert departures.begin(1e6, 77, message, WHERE), "once nobody has acknowledged the others"

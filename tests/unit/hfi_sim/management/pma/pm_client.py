@@ -10,22 +10,9 @@ from hfi_sim.management.pma.agent import PerformanceAgent
 from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.header import Header
+from hfi_sim.wire.mad import pma_attributes as pm
 from hfi_sim.wire.mad.attributes import PmAttrId
 from hfi_sim.wire.mad.header import Mad, MadClass, MadHeader, Method
-from hfi_sim.wire.mad.pma_attributes import (
-    COUNTER_BITS,
-    DATA_PORT,
-    DATA_PORT_VL,
-    ERROR_PORT,
-    ERROR_PORT_VL,
-    PORT_STATUS,
-    PORT_STATUS_VL,
-    ClearPortStatus,
-    ErrorInfoPort,
-    ErrorInfoRequest,
-    PortCountersRequest,
-    PortStatusRequest,
-)
 
 ONE_PORT = 1 << 24
 ALL_COUNTERS = 0xFFFFFFE0
@@ -72,20 +59,20 @@ class PmClient:
 
     def status(self, target: Target, port_num: int, vl_mask: int = 0) -> tuple[Values, list[Values]]:
         """Get PortStatus: the port, and its VLs."""
-        request = PortStatusRequest(port_num=port_num, vl_mask=vl_mask).build()
+        request = pm.PortStatusRequest(port_num=port_num, vl_mask=vl_mask).build()
         data = self.get(PmAttrId.PORT_STATUS, target, request)
-        return _blocks(data, PORT_STATUS, PORT_STATUS_VL, vl_mask)
+        return _blocks(data, pm.PORT_STATUS, pm.PORT_STATUS_VL, vl_mask)
 
     def data(self, target: Target, *port_nums: int, vl_mask: int = 0) -> list[tuple[Values, list[Values]]]:
         """Get DataPortCounters of several ports."""
         return self._several(
-            PmAttrId.DATA_PORT_COUNTERS, target, port_nums, vl_mask, (DATA_PORT, DATA_PORT_VL)
+            PmAttrId.DATA_PORT_COUNTERS, target, port_nums, vl_mask, (pm.DATA_PORT, pm.DATA_PORT_VL)
         )
 
     def errors(self, target: Target, *port_nums: int, vl_mask: int = 0) -> list[tuple[Values, list[Values]]]:
         """Get ErrorPortCounters of several ports."""
         return self._several(
-            PmAttrId.ERROR_PORT_COUNTERS, target, port_nums, vl_mask, (ERROR_PORT, ERROR_PORT_VL)
+            PmAttrId.ERROR_PORT_COUNTERS, target, port_nums, vl_mask, (pm.ERROR_PORT, pm.ERROR_PORT_VL)
         )
 
     def _several(
@@ -96,31 +83,33 @@ class PmClient:
         vl_mask: int,
         blocks: tuple[Header, Header],
     ) -> list[tuple[Values, list[Values]]]:
-        request = PortCountersRequest(port_mask=mask(*port_nums), vl_mask=vl_mask)
+        request = pm.PortCountersRequest(port_mask=mask(*port_nums), vl_mask=vl_mask)
         data = self.get(attr_id, target, request.build(), len(port_nums))
-        assert PortCountersRequest.parse(data) == request
+        assert pm.PortCountersRequest.parse(data) == request
         size = blocks[0].size + blocks[1].size * vl_mask.bit_count()
         starts = (request.SIZE + number * size for number in range(len(port_nums)))
         return [_blocks(data[start:], *blocks, vl_mask) for start in starts]
 
-    def first(self, target: Target, port_num: int) -> ErrorInfoPort:
+    def first(self, target: Target, port_num: int) -> pm.ErrorInfoPort:
         """Get ErrorInfo of one port."""
-        request = ErrorInfoRequest(port_mask=mask(port_num), info_mask=0xFE000000).build()
-        return ErrorInfoPort.parse(self.get(PmAttrId.ERROR_INFO, target, request)[ErrorInfoRequest.SIZE :])
+        request = pm.ErrorInfoRequest(port_mask=mask(port_num), info_mask=0xFE000000).build()
+        return pm.ErrorInfoPort.parse(
+            self.get(PmAttrId.ERROR_INFO, target, request)[pm.ErrorInfoRequest.SIZE :]
+        )
 
     def forget(self, target: Target, port_num: int, info_mask: int = 0xFE000000) -> None:
         """Set ErrorInfo of one port: clear it."""
-        request = ErrorInfoRequest(port_mask=mask(port_num), info_mask=info_mask).build()
+        request = pm.ErrorInfoRequest(port_mask=mask(port_num), info_mask=info_mask).build()
         response = self.ask(Method.SET, PmAttrId.ERROR_INFO, target, request, ONE_PORT)
         assert response.header.status == 0
 
     def clear(self, target: Target, *port_nums: int, counters: tuple[str, ...] = ()) -> None:
-        """Set ClearPortStatus. Args: counters: their names; none: all."""
-        bits = sum(COUNTER_BITS[name] for name in counters) or ALL_COUNTERS
-        request = ClearPortStatus(port_mask=mask(*port_nums), counter_mask=bits).build()
+        """Set pm.ClearPortStatus. Args: counters: their names; none: all."""
+        bits = sum(pm.COUNTER_BITS[name] for name in counters) or ALL_COUNTERS
+        request = pm.ClearPortStatus(port_mask=mask(*port_nums), counter_mask=bits).build()
         response = self.ask(Method.SET, PmAttrId.CLEAR_PORT_STATUS, target, request, ONE_PORT)
         assert response.header.status == 0
-        assert response.data[: ClearPortStatus.SIZE] == request
+        assert response.data[: pm.ClearPortStatus.SIZE] == request
 
 
 def _blocks(data: bytes, port: Header, vl: Header, vl_mask: int) -> tuple[Values, list[Values]]:
@@ -130,5 +119,5 @@ def _blocks(data: bytes, port: Header, vl: Header, vl_mask: int) -> tuple[Values
 
 def counted(values: Values) -> Values:
     """Return the counters that are not 0."""
-    named = {name: value for name, value in values.items() if name in COUNTER_BITS}
+    named = {name: value for name, value in values.items() if name in pm.COUNTER_BITS}
     return {name: value for name, value in named.items() if value}

@@ -31,6 +31,15 @@ def sent(client: SaClient, now: float = 0.0) -> Ask:
     return ask
 
 
+def holding(key: str = "s", order: SaOrder | None = None) -> SaClient:
+    """Return a client whose order is held."""
+    client = SaClient()
+    client.place(key, order or service(5))
+    ask = sent(client)
+    client.answered(0.0, ask.ticket, response(ask))
+    return client
+
+
 def test_order_is_placed_once_and_held_with_its_answer() -> None:
     client = SaClient()
     client.place("s", service(5))
@@ -73,10 +82,7 @@ def test_unanswered_order_says_so() -> None:
 
 
 def test_dropped_order_is_deleted_there_and_then_here() -> None:
-    client = SaClient()
-    client.place("s", service(5))
-    ask = sent(client)
-    client.answered(0.0, ask.ticket, response(ask))
+    client = holding()
     client.drop("s")
     ask = sent(client)
     assert ask.message.header.method == Method.DELETE
@@ -86,11 +92,8 @@ def test_dropped_order_is_deleted_there_and_then_here() -> None:
 
 
 def test_subscription_ends_by_a_set_of_its_own() -> None:
-    client = SaClient()
     begin, end = InformInfo(trap=64), InformInfo(trap=64, subscribe=0)
-    client.place("n", SaOrder(SaAttrId.INFORM_INFO, begin, 0, cancels_with=end))
-    ask = sent(client)
-    client.answered(0.0, ask.ticket, response(ask))
+    client = holding("n", SaOrder(SaAttrId.INFORM_INFO, begin, 0, cancels_with=end))
     client.drop("n")
     ask = sent(client)
     assert ask.message.header.method == Method.SET
@@ -98,10 +101,7 @@ def test_subscription_ends_by_a_set_of_its_own() -> None:
 
 
 def test_order_wanted_again_while_it_is_cancelled_is_placed_again() -> None:
-    client = SaClient()
-    client.place("s", service(5))
-    ask = sent(client)
-    client.answered(0.0, ask.ticket, response(ask))
+    client = holding()
     client.drop("s")
     ask = sent(client)
     client.place("s", service(5))
@@ -110,20 +110,14 @@ def test_order_wanted_again_while_it_is_cancelled_is_placed_again() -> None:
 
 
 def test_drop_that_the_administration_knows_of_is_not_told() -> None:
-    client = SaClient()
-    client.place("s", service(5))
-    ask = sent(client)
-    client.answered(0.0, ask.ticket, response(ask))
+    client = holding()
     client.drop("s", tell=False)
     assert client.next_ask(0.0) is None
 
 
 def test_reset_places_what_was_held_and_ignores_what_comes_late() -> None:
-    client = SaClient()
-    client.place("s", service(5))
+    client = holding()
     client.place("t", service(6))
-    first = sent(client)
-    client.answered(0.0, first.ticket, response(first))
     late = sent(client)
     client.reset()
     client.answered(0.0, late.ticket, response(late))

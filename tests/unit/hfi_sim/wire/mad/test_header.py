@@ -29,15 +29,9 @@ EMA_GET = MadHeader(
 EMA_GET_BYTES = bytes.fromhex("80348001 00000000 0102030405060708 00110000 00000003")
 
 
-def test_build_known_values_gives_known_bytes() -> None:
+def test_known_values_and_known_bytes_are_each_others() -> None:
     assert EMA_GET.build() == EMA_GET_BYTES
-
-
-def test_parse_known_bytes_gives_known_values() -> None:
     assert MadHeader.parse(EMA_GET_BYTES + bytes(2024)) == EMA_GET
-
-
-def test_headers_lead_to_the_vendor_data_offset() -> None:
     assert (MadHeader.SIZE, RmppHeader.SIZE, VendorHeader.SIZE, DATA_OFFSET_VENDOR) == (24, 12, 4, 40)
 
 
