@@ -19,9 +19,6 @@ class LnetConfigError(LnetError, InputError):
 
     def __init__(self, path: str, line: int, reason: str) -> None:
         super().__init__(f"{path}:{line}: {reason}" if line else f"{path}: {reason}")
-        self.path = path
-        self.line = line
-        self.reason = reason
 
 
 class ProtocolError(LnetError):

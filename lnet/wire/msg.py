@@ -13,26 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from lnet.base.errors import ProtocolError
+from lnet.wire import layouts
 from lnet.wire.codes import VERSION, VERSION_1, VERSIONS, Char, MsgType
-from lnet.wire.layouts import (
-    COMPLETION,
-    CONN_PARAMS,
-    COOKIE,
-    COOKIES,
-    HEADER_SIZE,
-    KIB_MSG,
-    KIB_REJ,
-    LNET_HDR_SIZE,
-    MIN_BODY,
-    RDMA_DESC,
-    RDMA_FRAG,
-)
 
 MAGIC: Final = 0x0BE91B91
 IBLND_MSG_SIZE: Final = 4096
 """Maximum size of a message, in bytes. A PUT that fits with its headers is sent as IMMEDIATE."""
 
-MIN_MSG_SIZE: Final = HEADER_SIZE + MIN_BODY[MsgType.GET_REQ] + RDMA_FRAG["<"].size
+MIN_MSG_SIZE: Final = layouts.HEADER_SIZE + layouts.MIN_BODY[MsgType.GET_REQ] + layouts.RDMA_FRAG["<"].size
 """Minimum of `max_msg_size`: a GET_REQ with one fragment."""
 
 CREDITED: Final = frozenset({MsgType.IMMEDIATE, MsgType.PUT_REQ, MsgType.GET_REQ})
@@ -60,12 +48,14 @@ class ConnParams:
     @property
     def immediate_max(self) -> int:
         """Maximum payload of an IMMEDIATE message."""
-        return self.max_msg_size - HEADER_SIZE - LNET_HDR_SIZE
+        return self.max_msg_size - layouts.HEADER_SIZE - layouts.LNET_HDR_SIZE
 
     @property
     def frags_max(self) -> int:
         """Maximum fragments of one RDMA whose descriptor fits in a message."""
-        fit = (self.max_msg_size - HEADER_SIZE - MIN_BODY[MsgType.GET_REQ]) // RDMA_FRAG["<"].size
+        fit = (
+            self.max_msg_size - layouts.HEADER_SIZE - layouts.MIN_BODY[MsgType.GET_REQ]
+        ) // layouts.RDMA_FRAG["<"].size
         return min(self.max_frags, fit)
 
 
@@ -126,8 +116,8 @@ class KibMsg:
         """
         try:
             body = self._build_body(order)
-            nob = HEADER_SIZE + len(body)
-            header = KIB_MSG[order].codec
+            nob = layouts.HEADER_SIZE + len(body)
+            header = layouts.KIB_MSG[order].codec
             stamps = (self.srcnid, self.srcstamp, self.dstnid, self.dststamp)
             start = (MAGIC, self.version, self.type, self.credits, nob)
             message = header.pack(*start, 0, *stamps) + body
@@ -143,19 +133,23 @@ class KibMsg:
             params = self.connparams
             assert params is not None  # noqa: S101 - the handshake sets them
             return (
-                CONN_PARAMS[order].codec.pack(params.queue_depth, params.max_frags, params.max_msg_size)
+                layouts.CONN_PARAMS[order].codec.pack(
+                    params.queue_depth, params.max_frags, params.max_msg_size
+                )
                 + self.extra
             )
         if kind == MsgType.IMMEDIATE:
             return self.hdr + self.payload
         if kind == MsgType.PUT_REQ:
-            return self.hdr + COOKIE[order].codec.pack(self.cookie)
+            return self.hdr + layouts.COOKIE[order].codec.pack(self.cookie)
         if kind == MsgType.GET_REQ:
-            return self.hdr + COOKIE[order].codec.pack(self.cookie) + _build_desc(self.desc, order)
+            return self.hdr + layouts.COOKIE[order].codec.pack(self.cookie) + _build_desc(self.desc, order)
         if kind == MsgType.PUT_ACK:
-            return COOKIES[order].codec.pack(self.cookie, self.dst_cookie) + _build_desc(self.desc, order)
+            return layouts.COOKIES[order].codec.pack(self.cookie, self.dst_cookie) + _build_desc(
+                self.desc, order
+            )
         if kind in (MsgType.PUT_NAK, MsgType.PUT_DONE, MsgType.GET_DONE):
-            return COMPLETION[order].codec.pack(self.cookie, self.status)
+            return layouts.COMPLETION[order].codec.pack(self.cookie, self.status)
         return b""
 
     @classmethod
@@ -167,10 +161,10 @@ class KibMsg:
 
         Raises:  ProtocolError: truncated, wrong magic or length, unknown type, bad checksum.
         """
-        if len(data) < HEADER_SIZE:
-            raise ProtocolError(f"message of {len(data)} bytes; the header alone has {HEADER_SIZE}")
+        if len(data) < layouts.HEADER_SIZE:
+            raise ProtocolError(f"message of {len(data)} bytes; the header alone has {layouts.HEADER_SIZE}")
         order = _order_of(data)
-        _, version, kind, returned, nob, sum_, *nids = KIB_MSG[order].codec.unpack_from(data)
+        _, version, kind, returned, nob, sum_, *nids = layouts.KIB_MSG[order].codec.unpack_from(data)
         head = cls(kind, version, returned, *nids)
         if version not in VERSIONS:
             return head
@@ -178,35 +172,37 @@ class KibMsg:
             raise ProtocolError(f"nob says {nob} bytes, the message has {len(data)}")
         if sum_ and not is_cksum(sum_, data[:12] + bytes(4) + data[16:]):
             raise ProtocolError(f"checksum {sum_:#010x} is wrong")
-        if kind not in MIN_BODY:
+        if kind not in layouts.MIN_BODY:
             raise ProtocolError(f"unknown message type {kind:#04x}")
-        if nob < HEADER_SIZE + MIN_BODY[kind]:
+        if nob < layouts.HEADER_SIZE + layouts.MIN_BODY[kind]:
             name = MsgType(kind).name
-            raise ProtocolError(f"{name} of {nob} bytes; {HEADER_SIZE + MIN_BODY[kind]} are needed")
-        return head._with_body(data[HEADER_SIZE:], order)
+            raise ProtocolError(
+                f"{name} of {nob} bytes; {layouts.HEADER_SIZE + layouts.MIN_BODY[kind]} are needed"
+            )
+        return head._with_body(data[layouts.HEADER_SIZE :], order)
 
     def _with_body(self, body: bytes, order: str) -> Self:
         kind = self.type
         if kind in (MsgType.CONNREQ, MsgType.CONNACK):
-            params = ConnParams(*CONN_PARAMS[order].codec.unpack_from(body))
-            return replace(self, connparams=params, extra=body[CONN_PARAMS[order].size :])
+            params = ConnParams(*layouts.CONN_PARAMS[order].codec.unpack_from(body))
+            return replace(self, connparams=params, extra=body[layouts.CONN_PARAMS[order].size :])
         if kind == MsgType.IMMEDIATE:
-            return replace(self, hdr=body[:LNET_HDR_SIZE], payload=body[LNET_HDR_SIZE:])
+            return replace(self, hdr=body[: layouts.LNET_HDR_SIZE], payload=body[layouts.LNET_HDR_SIZE :])
         if kind in (MsgType.PUT_REQ, MsgType.GET_REQ):
-            (cookie,) = COOKIE[order].codec.unpack_from(body, LNET_HDR_SIZE)
+            (cookie,) = layouts.COOKIE[order].codec.unpack_from(body, layouts.LNET_HDR_SIZE)
             desc = (
-                _parse_desc(body[LNET_HDR_SIZE + COOKIE[order].size :], order)
+                _parse_desc(body[layouts.LNET_HDR_SIZE + layouts.COOKIE[order].size :], order)
                 if kind == MsgType.GET_REQ
                 else None
             )
-            return replace(self, hdr=body[:LNET_HDR_SIZE], cookie=cookie, desc=desc)
+            return replace(self, hdr=body[: layouts.LNET_HDR_SIZE], cookie=cookie, desc=desc)
         if kind == MsgType.PUT_ACK:
-            cookie, dst_cookie = COOKIES[order].codec.unpack_from(body)
-            desc = _parse_desc(body[COOKIES[order].size :], order)
+            cookie, dst_cookie = layouts.COOKIES[order].codec.unpack_from(body)
+            desc = _parse_desc(body[layouts.COOKIES[order].size :], order)
             return replace(self, cookie=cookie, dst_cookie=dst_cookie, desc=desc)
         if kind == MsgType.NOOP:
             return self
-        cookie, status = COMPLETION[order].codec.unpack_from(body)
+        cookie, status = layouts.COMPLETION[order].codec.unpack_from(body)
         return replace(self, cookie=cookie, status=status)
 
 
@@ -222,13 +218,13 @@ class KibRej:
     incarnation: int = 0
     connparams: ConnParams = ConnParams(0, 0, 0)
 
-    SIZE = KIB_REJ["<"].size
+    SIZE = layouts.KIB_REJ["<"].size
     SIZE_1 = 7
 
     def build(self, order: str = "<") -> bytes:
         """Return the 24 bytes, or the 7 of version 0x11."""
         cp = self.connparams
-        whole = KIB_REJ[order].codec.pack(
+        whole = layouts.KIB_REJ[order].codec.pack(
             MAGIC,
             self.version,
             self.why,
@@ -248,7 +244,7 @@ class KibRej:
         """
         if len(data) < cls.SIZE_1:
             raise ProtocolError(f"rejection of {len(data)} bytes; {cls.SIZE_1} are needed")
-        codec = KIB_REJ[_order_of(data)].codec
+        codec = layouts.KIB_REJ[_order_of(data)].codec
         _, version, why, _, incarnation, *params = codec.unpack_from(data[: cls.SIZE].ljust(cls.SIZE, b"\0"))
         if version == VERSION_1:
             return cls(why, version)
@@ -258,7 +254,7 @@ class KibRej:
 
 
 def _order_of(data: bytes) -> str:
-    for order, header in KIB_MSG.items():
+    for order, header in layouts.KIB_MSG.items():
         if int.from_bytes(data[:4], header.order) == MAGIC:
             return order
     raise ProtocolError(f"magic {data[:4].hex()} is not {MAGIC:#010x} in either byte order")
@@ -266,16 +262,16 @@ def _order_of(data: bytes) -> str:
 
 def _build_desc(desc: RdmaDesc | None, order: str) -> bytes:
     assert desc is not None  # noqa: S101 - PUT_ACK and GET_REQ are always made with one
-    frags = b"".join(RDMA_FRAG[order].codec.pack(frag.nob, frag.addr) for frag in desc.frags)
-    return RDMA_DESC[order].codec.pack(desc.key, len(desc.frags)) + frags
+    frags = b"".join(layouts.RDMA_FRAG[order].codec.pack(frag.nob, frag.addr) for frag in desc.frags)
+    return layouts.RDMA_DESC[order].codec.pack(desc.key, len(desc.frags)) + frags
 
 
 def _parse_desc(body: bytes, order: str) -> RdmaDesc:
-    key, count = RDMA_DESC[order].codec.unpack_from(body)
-    start, size = RDMA_DESC[order].size, RDMA_FRAG[order].size
+    key, count = layouts.RDMA_DESC[order].codec.unpack_from(body)
+    start, size = layouts.RDMA_DESC[order].size, layouts.RDMA_FRAG[order].size
     if len(body) < start + count * size:
         raise ProtocolError(f"{count} RDMA fragments do not fit in {len(body)} bytes")
-    frags = RDMA_FRAG[order].unpack_all(body[start : start + count * size])
+    frags = layouts.RDMA_FRAG[order].unpack_all(body[start : start + count * size])
     return RdmaDesc(key, tuple(RdmaFrag(nob, addr) for nob, addr in frags))
 
 

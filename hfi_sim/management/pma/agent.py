@@ -21,6 +21,7 @@ from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.pma.ports import CountedPort, Counts, answer_in_ib_form
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.lrh16b import SIZE, Lrh16B
+from hfi_sim.wire.mad import pma_attributes as pm
 from hfi_sim.wire.mad.attributes import PmAttrId
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
@@ -32,32 +33,6 @@ from hfi_sim.wire.mad.header import (
     MadStatus,
     Method,
     mad_size,
-)
-from hfi_sim.wire.mad.pma_attributes import (
-    BAD_DLID_RANGE,
-    BAD_SC2SC,
-    CLASS_VERSION,
-    COUNTER_BITS,
-    DATA_COUNTERS,
-    DATA_PORT,
-    DATA_PORT_VL,
-    ERROR_COUNTERS,
-    ERROR_PORT,
-    ERROR_PORT_VL,
-    HAPPENED,
-    PKEY_VIOLATION,
-    PORT_STATUS,
-    PORT_STATUS_VL,
-    PORTS,
-    VLS,
-    ClearPortStatus,
-    ErrorInfoBit,
-    ErrorInfoPort,
-    ErrorInfoRequest,
-    PmStatus,
-    PortCountersRequest,
-    PortStatusRequest,
-    RcvErrorCode,
 )
 
 METHODS: Final = frozenset(range(RESPONSE_BIT)) - {Method.TRAP}
@@ -76,8 +51,8 @@ _LER_ADDER: Final = 2
 Answer = tuple[int, bytes]
 """Status and data."""
 _INVALID: Final[Answer] = (MadStatus.INVALID, b"")
-_TOO_LARGE: Final[Answer] = (PmStatus.TOO_LARGE, b"")
-_WRONG_NUMBER: Final[Answer] = (PmStatus.WRONG_NUMBER, b"")
+_TOO_LARGE: Final[Answer] = (pm.PmStatus.TOO_LARGE, b"")
+_WRONG_NUMBER: Final[Answer] = (pm.PmStatus.WRONG_NUMBER, b"")
 
 
 class PerformanceAgent:
@@ -133,7 +108,7 @@ class PerformanceAgent:
         return Mad(response, data.ljust(-(-len(data) // 8) * 8, b"\0")).build()
 
     def _answer(self, header: MadHeader, data: bytes) -> Answer:
-        if header.base_version != BASE_VERSION_OPA or header.class_version != CLASS_VERSION:
+        if header.base_version != BASE_VERSION_OPA or header.class_version != pm.CLASS_VERSION:
             return MadStatus.BAD_VERSION, data[: mad_size(header.base_version) - MadHeader.SIZE]
         if header.method not in (Method.GET, Method.SET):
             return MadStatus.UNSUPPORTED_METHOD, b""
@@ -145,7 +120,7 @@ class PerformanceAgent:
     def _selected(self, number: int | None, port_mask: bytes) -> list[int] | Answer:
         """Return the ports of a mask, or what is wrong with it. Args: number: how many there are to be; None: any."""
         mask = int.from_bytes(port_mask)
-        selected = [port_num for port_num in range(PORTS) if mask >> port_num & 1]
+        selected = [port_num for port_num in range(pm.PORTS) if mask >> port_num & 1]
         if not selected or any(port_num not in self._ports for port_num in selected):
             return _INVALID
         if number is not None and number != len(selected):
@@ -153,7 +128,7 @@ class PerformanceAgent:
         return selected
 
     def _class_port_info(self, attr_mod: int, _data: bytes) -> Answer:
-        info = bytes([BASE_VERSION_OPA, CLASS_VERSION, 0, 0]) + _RESPONSE_TIME.to_bytes(4, "big")
+        info = bytes([BASE_VERSION_OPA, pm.CLASS_VERSION, 0, 0]) + _RESPONSE_TIME.to_bytes(4, "big")
         return MadStatus.INVALID if attr_mod else MadStatus.OK, info.ljust(_CLASS_PORT_INFO_SIZE, b"\0")
 
     # --- counters ------------------------------------------------------------------------------------------
@@ -176,58 +151,61 @@ class PerformanceAgent:
             yield _since(rows[vl], self._cleared_vls.get((port_num, vl)), port) if vl < len(rows) else {}
 
     def _port_status(self, attr_mod: int, data: bytes) -> Answer:
-        request = PortStatusRequest.parse(data)
+        request = pm.PortStatusRequest.parse(data)
         vls = self._vls(request.vl_mask)
         port_num = request.port_num or self._default_port
-        if self._is_hfi and PORT_STATUS.size + request.vl_mask.bit_count() * PORT_STATUS_VL.size > _DATA_SIZE:
+        if (
+            self._is_hfi
+            and pm.PORT_STATUS.size + request.vl_mask.bit_count() * pm.PORT_STATUS_VL.size > _DATA_SIZE
+        ):
             return _TOO_LARGE
         if attr_mod >> 24 != 1 or vls is None or port_num not in self._ports:
             return _INVALID
-        if PORT_STATUS.size + len(vls) * PORT_STATUS_VL.size > _DATA_SIZE:
+        if pm.PORT_STATUS.size + len(vls) * pm.PORT_STATUS_VL.size > _DATA_SIZE:
             return _TOO_LARGE
         head = {
-            **_limited(PORT_STATUS, self.counts(port_num)),
+            **_limited(pm.PORT_STATUS, self.counts(port_num)),
             "port_num": port_num,
             "vl_mask": request.vl_mask,
             "link_quality": self._ports[port_num].link_quality(),
         }
-        rows = (_pack(PORT_STATUS_VL, counts) for counts in self.vl_counts(port_num, vls))
-        return MadStatus.OK, _pack(PORT_STATUS, head) + b"".join(rows)
+        rows = (_pack(pm.PORT_STATUS_VL, counts) for counts in self.vl_counts(port_num, vls))
+        return MadStatus.OK, _pack(pm.PORT_STATUS, head) + b"".join(rows)
 
     def _data_counters(self, attr_mod: int, data: bytes) -> Answer:
-        request = PortCountersRequest.parse(data)
+        request = pm.PortCountersRequest.parse(data)
 
         def block(port_num: int) -> bytes:
             counts = self.counts(port_num)
-            head = {name: counts[name] for name in DATA_COUNTERS} | {
+            head = {name: counts[name] for name in pm.DATA_COUNTERS} | {
                 "port_num": port_num,
                 "link_quality": self._ports[port_num].link_quality(),
                 "error_summary": _summary(counts, request.resolutions),
             }
-            return _pack(DATA_PORT, head)
+            return _pack(pm.DATA_PORT, head)
 
         vls = self._vls(request.vl_mask)
         if self._is_hfi:  # hfi1 looks at the first port of the mask alone
             ports = int.from_bytes(request.port_mask) & (1 << 64) - 1
             first = (ports & -ports).to_bytes(len(request.port_mask))
-            return self._port_counters(attr_mod, request, vls, block, DATA_PORT, DATA_PORT_VL, first)
-        return self._port_counters(attr_mod, request, vls, block, DATA_PORT, DATA_PORT_VL)
+            return self._port_counters(attr_mod, request, vls, block, pm.DATA_PORT, pm.DATA_PORT_VL, first)
+        return self._port_counters(attr_mod, request, vls, block, pm.DATA_PORT, pm.DATA_PORT_VL)
 
     def _error_counters(self, attr_mod: int, data: bytes) -> Answer:
-        request = PortCountersRequest.parse(data)
+        request = pm.PortCountersRequest.parse(data)
 
         def block(port_num: int) -> bytes:
-            counts = _limited(ERROR_PORT, self.counts(port_num))
-            head = {name: counts[name] for name in ERROR_COUNTERS} | {"port_num": port_num}
-            return _pack(ERROR_PORT, head)
+            counts = _limited(pm.ERROR_PORT, self.counts(port_num))
+            head = {name: counts[name] for name in pm.ERROR_COUNTERS} | {"port_num": port_num}
+            return _pack(pm.ERROR_PORT, head)
 
         vls = _bits(request.vl_mask) if self._is_hfi else self._vls(request.vl_mask)
-        return self._port_counters(attr_mod, request, vls, block, ERROR_PORT, ERROR_PORT_VL)
+        return self._port_counters(attr_mod, request, vls, block, pm.ERROR_PORT, pm.ERROR_PORT_VL)
 
     def _port_counters(
         self,
         attr_mod: int,
-        request: PortCountersRequest,
+        request: pm.PortCountersRequest,
         vls: list[int] | None,
         block: Callable[[int], bytes],
         of_port: Header,
@@ -251,11 +229,11 @@ class PerformanceAgent:
     def _clear(self, attr_mod: int, data: bytes) -> Answer:
         if self._is_hfi and attr_mod >> 24 != 1:  # of a switch, tools name one block for any number of ports
             return _INVALID
-        request = ClearPortStatus.parse(data)
+        request = pm.ClearPortStatus.parse(data)
         selected = self._selected(None, request.port_mask)
         if isinstance(selected, tuple):
             return selected
-        names = [name for name, bit in COUNTER_BITS.items() if request.counter_mask & bit]
+        names = [name for name, bit in pm.COUNTER_BITS.items() if request.counter_mask & bit]
         for port_num in selected:
             port = self._ports[port_num]
             counts = port.counts()
@@ -268,28 +246,28 @@ class PerformanceAgent:
     # --- first errors --------------------------------------------------------------------------------------
 
     def _error_info(self, attr_mod: int, data: bytes) -> Answer:
-        request = ErrorInfoRequest.parse(data)
+        request = pm.ErrorInfoRequest.parse(data)
         selected = self._selected(attr_mod >> 24, request.port_mask)
         if isinstance(selected, tuple):
             return selected
-        if request.SIZE + len(selected) * ErrorInfoPort.SIZE > _DATA_SIZE:
+        if request.SIZE + len(selected) * pm.ErrorInfoPort.SIZE > _DATA_SIZE:
             return _TOO_LARGE
         blocks = (error_info(port_num, self._ports[port_num].errors()).build() for port_num in selected)
         return MadStatus.OK, request.build() + b"".join(blocks)
 
     def _clear_error_info(self, attr_mod: int, data: bytes) -> Answer:
-        request = ErrorInfoRequest.parse(data)
+        request = pm.ErrorInfoRequest.parse(data)
         selected = self._selected(attr_mod >> 24, request.port_mask)
         if isinstance(selected, tuple):
             return selected
         reasons = reasons_of(request.info_mask)
         for port_num in selected:
             self._ports[port_num].forget_errors(reasons)
-        return MadStatus.OK, request.build() + bytes(ErrorInfoPort.SIZE if self._is_hfi else 0)
+        return MadStatus.OK, request.build() + bytes(pm.ErrorInfoPort.SIZE if self._is_hfi else 0)
 
     def _vls(self, mask: int) -> list[int] | None:
         """Return the VLs of a mask; None: it names some that cannot be."""
-        return None if mask & ~(HFI_VL_MASK if self._is_hfi else (1 << VLS) - 1) else _bits(mask)
+        return None if mask & ~(HFI_VL_MASK if self._is_hfi else (1 << pm.VLS) - 1) else _bits(mask)
 
 
 def _bits(mask: int) -> list[int]:
@@ -305,7 +283,7 @@ def _since(counts: Counts, cleared: Counts | None, port: CountedPort) -> Counts:
 
 def _summary(counts: Counts, resolutions: int) -> int:
     """Return the sum of all error counters."""
-    shifts = dict.fromkeys(ERROR_COUNTERS, 0)
+    shifts = dict.fromkeys(pm.ERROR_COUNTERS, 0)
     if lli := resolutions >> 4:
         shifts["local_link_integrity_errors"] = lli + _LLI_ADDER
     if ler := resolutions & 0xF:
@@ -328,30 +306,30 @@ def _pack(header: Header, values: Mapping[str, int]) -> bytes:
     return header.codec.pack(*(values.get(name, blank) for name, blank in blanks.items()))
 
 
-_RCV_CODES: Final[Mapping[Drop, RcvErrorCode]] = {
-    Drop.RX_LENGTH: RcvErrorCode.BAD_LENGTH,
-    Drop.RX_TRUNCATED: RcvErrorCode.TOO_SHORT,
-    Drop.RX_DLID: RcvErrorCode.BAD_DLID,
-    Drop.RX_L2: RcvErrorCode.BAD_L2,
-    Drop.SW_MALFORMED: RcvErrorCode.BAD_L2,
+_RCV_CODES: Final[Mapping[Drop, pm.RcvErrorCode]] = {
+    Drop.RX_LENGTH: pm.RcvErrorCode.BAD_LENGTH,
+    Drop.RX_TRUNCATED: pm.RcvErrorCode.TOO_SHORT,
+    Drop.RX_DLID: pm.RcvErrorCode.BAD_DLID,
+    Drop.RX_L2: pm.RcvErrorCode.BAD_L2,
+    Drop.SW_MALFORMED: pm.RcvErrorCode.BAD_L2,
 }
 """There is no code for a wrong ICRC."""
 _RELAY_CODES: Final[Mapping[Drop, int]] = {
-    Drop.SW_NO_ROUTE: BAD_DLID_RANGE,
-    Drop.SW_NO_GROUP: BAD_DLID_RANGE,
-    Drop.SW_SC: BAD_SC2SC,
+    Drop.SW_NO_ROUTE: pm.BAD_DLID_RANGE,
+    Drop.SW_NO_GROUP: pm.BAD_DLID_RANGE,
+    Drop.SW_SC: pm.BAD_SC2SC,
 }
-_KINDS: Final[Mapping[ErrorInfoBit, tuple[Drop, ...]]] = {
-    ErrorInfoBit.RCV: tuple(_RCV_CODES),
-    ErrorInfoBit.OVERRUN: (Drop.RX_OVERFLOW,),
-    ErrorInfoBit.XMIT_CONSTRAINT: (Drop.TX_PKEY, Drop.TX_SLID, Drop.SW_PKEY_OUT),
-    ErrorInfoBit.RCV_CONSTRAINT: (Drop.RX_PKEY, Drop.SW_PKEY_IN),
-    ErrorInfoBit.RELAY: tuple(_RELAY_CODES),
+_KINDS: Final[Mapping[pm.ErrorInfoBit, tuple[Drop, ...]]] = {
+    pm.ErrorInfoBit.RCV: tuple(_RCV_CODES),
+    pm.ErrorInfoBit.OVERRUN: (Drop.RX_OVERFLOW,),
+    pm.ErrorInfoBit.XMIT_CONSTRAINT: (Drop.TX_PKEY, Drop.TX_SLID, Drop.SW_PKEY_OUT),
+    pm.ErrorInfoBit.RCV_CONSTRAINT: (Drop.RX_PKEY, Drop.SW_PKEY_IN),
+    pm.ErrorInfoBit.RELAY: tuple(_RELAY_CODES),
 }
 """Of several drops of one kind, that which stands first here is told."""
 _CONSTRAINTS: Final = (
-    (ErrorInfoBit.XMIT_CONSTRAINT, "xmit_constraint", HAPPENED),
-    (ErrorInfoBit.RCV_CONSTRAINT, "rcv_constraint", HAPPENED | PKEY_VIOLATION),
+    (pm.ErrorInfoBit.XMIT_CONSTRAINT, "xmit_constraint", pm.HAPPENED),
+    (pm.ErrorInfoBit.RCV_CONSTRAINT, "rcv_constraint", pm.HAPPENED | pm.PKEY_VIOLATION),
 )
 
 
@@ -360,36 +338,36 @@ def reasons_of(info_mask: int) -> tuple[Drop, ...]:
     return tuple(drop for bit, drops in _KINDS.items() if info_mask & bit for drop in drops)
 
 
-def error_info(port_num: int, errors: Mapping[Drop, PortError]) -> ErrorInfoPort:
+def error_info(port_num: int, errors: Mapping[Drop, PortError]) -> pm.ErrorInfoPort:
     """Return what is to be told of a port."""
     values: dict[str, Any] = {}
-    if (error := _first(errors, ErrorInfoBit.RCV)) is not None:
+    if (error := _first(errors, pm.ErrorInfoBit.RCV)) is not None:
         drop, packet = error
-        code = _RCV_CODES[drop] if len(packet) == SIZE else RcvErrorCode.TOO_SHORT
+        code = _RCV_CODES[drop] if len(packet) == SIZE else pm.RcvErrorCode.TOO_SHORT
         padded = packet.ljust(SIZE, b"\0")
-        values |= {"rcv_status": HAPPENED | code, "rcv_flit_1": padded[:8], "rcv_flit_2": padded[8:]}
-    if (lrh := _header(errors, ErrorInfoBit.OVERRUN)) is not None:
-        values["overrun_status"] = HAPPENED | lrh.sc << 2
+        values |= {"rcv_status": pm.HAPPENED | code, "rcv_flit_1": padded[:8], "rcv_flit_2": padded[8:]}
+    if (lrh := _header(errors, pm.ErrorInfoBit.OVERRUN)) is not None:
+        values["overrun_status"] = pm.HAPPENED | lrh.sc << 2
     for kind, name, status in _CONSTRAINTS:
         if (lrh := _header(errors, kind)) is not None:
             values |= {f"{name}_status": status, f"{name}_pkey": lrh.pkey, f"{name}_slid": lrh.slid}
-    if (error := _first(errors, ErrorInfoBit.RELAY)) is not None:
+    if (error := _first(errors, pm.ErrorInfoBit.RELAY)) is not None:
         lrh = _header_of(error[1])
         values |= {
-            "relay_status": HAPPENED | lrh.rc << 4 | _RELAY_CODES[error[0]],
+            "relay_status": pm.HAPPENED | lrh.rc << 4 | _RELAY_CODES[error[0]],
             "relay_slid": lrh.slid,
             "relay_sc": lrh.sc,
             "relay_dlid": lrh.dlid,
         }
-    return ErrorInfoPort(port_num=port_num, **values)
+    return pm.ErrorInfoPort(port_num=port_num, **values)
 
 
-def _first(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> tuple[Drop, bytes] | None:
+def _first(errors: Mapping[Drop, PortError], kind: pm.ErrorInfoBit) -> tuple[Drop, bytes] | None:
     noted = (drop for drop in _KINDS[kind] if drop in errors and errors[drop].first)
     return next(((drop, errors[drop].first) for drop in noted), None)
 
 
-def _header(errors: Mapping[Drop, PortError], kind: ErrorInfoBit) -> Lrh16B | None:
+def _header(errors: Mapping[Drop, PortError], kind: pm.ErrorInfoBit) -> Lrh16B | None:
     error = _first(errors, kind)
     return None if error is None else _header_of(error[1])
 

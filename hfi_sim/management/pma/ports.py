@@ -18,19 +18,10 @@ from hfi_sim.nodes.end_port import EndPort
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
 from hfi_sim.wire.header import Header
+from hfi_sim.wire.mad import pma_ib_attributes as ib
 from hfi_sim.wire.mad.attributes import IbPmAttrId
 from hfi_sim.wire.mad.header import MadHeader, MadStatus, Method
 from hfi_sim.wire.mad.pma_attributes import COUNTERS, FLIT, VL_COUNTERS
-from hfi_sim.wire.mad.pma_ib_attributes import (
-    CAP_EXTENDED,
-    CLASS_VERSION_IB,
-    DATA_AT,
-    LIMITS,
-    ONLY_EXTENDED,
-    PORT_COUNTERS,
-    PORT_COUNTERS_EXTENDED,
-    REGISTERS,
-)
 
 Counts = dict[str, int]
 """By the names of `COUNTERS`, or of `VL_COUNTERS`; `xmit_wait` in nanoseconds."""
@@ -271,18 +262,18 @@ def counted_switch(switch: Switch) -> Mapping[int, CountedPort]:
 
 _PORT_SELECT: Final = 1
 """Where the number of the port stands in the data."""
-_CAPABILITIES: Final = slice(DATA_AT + 2, DATA_AT + 4)
+_CAPABILITIES: Final = slice(ib.DATA_AT + 2, ib.DATA_AT + 4)
 """CapabilityMask of ClassPortInfo."""
 _FORMS: Final[Mapping[int, Header]] = {
-    IbPmAttrId.PORT_COUNTERS: PORT_COUNTERS,
-    IbPmAttrId.PORT_COUNTERS_EXTENDED: PORT_COUNTERS_EXTENDED,
+    IbPmAttrId.PORT_COUNTERS: ib.PORT_COUNTERS,
+    IbPmAttrId.PORT_COUNTERS_EXTENDED: ib.PORT_COUNTERS_EXTENDED,
 }
 
 
 def sysfs_counters(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the counters of a port by the names of sysfs, as the IB core reads them by MADs of this form."""
-    shown = {name: counts[register] for name, register in REGISTERS.items()}
-    return {name: min(shown.get(name, 0), limit) for name, limit in LIMITS.items()}
+    shown = {name: counts[register] for name, register in ib.REGISTERS.items()}
+    return {name: min(shown.get(name, 0), limit) for name, limit in ib.LIMITS.items()}
 
 
 def answer_in_ib_form(
@@ -296,24 +287,24 @@ def answer_in_ib_form(
     Source: process_perf(), pma_get_ib_portcounters() and pma_get_ib_portcounters_ext() of Linux, hfi1/mad.c.
     Args:  data: what follows the header of the request, filled up with zeros; what an attribute leaves comes back.
     """
-    if header.class_version != CLASS_VERSION_IB:
+    if header.class_version != ib.CLASS_VERSION_IB:
         return MadStatus.BAD_VERSION, data
     if header.method == Method.GET and header.attr_id == IbPmAttrId.CLASS_PORT_INFO:
         info = bytearray(data)
-        info[_CAPABILITIES] = CAP_EXTENDED.to_bytes(2, "big")
+        info[_CAPABILITIES] = ib.CAP_EXTENDED.to_bytes(2, "big")
         return MadStatus.OK, bytes(info)
     if header.method not in (Method.GET, Method.SET):
         return MadStatus.UNSUPPORTED_METHOD, data
     form = _FORMS.get(header.attr_id)
     if header.method != Method.GET or form is None:
         return MadStatus.UNSUPPORTED, data
-    if header.attr_mod or data[DATA_AT + _PORT_SELECT] != port_num:
+    if header.attr_mod or data[ib.DATA_AT + _PORT_SELECT] != port_num:
         return MadStatus.INVALID, data
     values = sysfs_counters(counts())
-    if form is PORT_COUNTERS:
-        values |= dict.fromkeys(ONLY_EXTENDED, 0)
+    if form is ib.PORT_COUNTERS:
+        values |= dict.fromkeys(ib.ONLY_EXTENDED, 0)
         links, overruns = values["local_link_integrity_errors"], values["excessive_buffer_overrun_errors"]
         values["link_overrun_errors"] = links << 4 | overruns
-    asked = form.codec.unpack(data[DATA_AT : DATA_AT + form.size])
+    asked = form.codec.unpack(data[ib.DATA_AT : ib.DATA_AT + form.size])
     told = form.codec.pack(*(values.get(name, was) for name, was in zip(form.fields, asked, strict=True)))
-    return MadStatus.OK, data[:DATA_AT] + told + data[DATA_AT + form.size :]
+    return MadStatus.OK, data[: ib.DATA_AT] + told + data[ib.DATA_AT + form.size :]
