@@ -56,7 +56,7 @@ handler.
 """
 
 
-class EngineDriver:
+class EngineDriver(Driver):
     """Drives one engine on one clock."""
 
     def __init__(
@@ -94,14 +94,12 @@ class EngineDriver:
         return self._now
 
     def send(self, port: PortId, data: bytes) -> Drop | None:
-        """Send bytes from an HFI port, as `Engine.send`, and do what is due."""
         now = self.now
         drop = self.engine.send(now, port, data)
         self._run(now + self._early_ns)
         return drop
 
     def inject(self, port: PortId, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a packet from an HFI port, as `Engine.inject`, and do what is due."""
         now = self.now
         drop = self.engine.inject(now, port, packet, slid, dlid, pkey)
         self._run(now + self._early_ns)
@@ -124,7 +122,6 @@ class EngineDriver:
             self.run()
 
     def run(self) -> None:
-        """Do what is due and dispatch the outputs; harmless when called from inside itself."""
         self._run(self.now + self._early_ns)
 
     def _run(self, until: int, may_skip: bool = False) -> None:
@@ -165,13 +162,11 @@ class EngineDriver:
         return isinstance(self._clock, ManualClock) and self._clock.skip_to(to_seconds(when))
 
     def count(self) -> None:
-        """Update the counters, including everything due by now."""
         self.engine.handle_timeout(self.now)
         self.engine.count()
         self.run_soon()
 
     def run_soon(self) -> None:
-        """Dispatch the outputs of a change once its caller has finished all of its changes."""
         if not self._is_busy:
             deadline = self.engine.deadline
             self._wake_at(self.now if deadline == 0 else deadline)

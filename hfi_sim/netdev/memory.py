@@ -158,7 +158,6 @@ class MemoryNetdev(Netdev):
         return self.on_receive is not None and self._reading and not self._draining
 
     def receive(self, frame: bytes) -> bool:
-        """Hand a frame to the host; False where the device is down or the queue is full."""
         if not self.is_up:
             return False
         if self.on_receive is not None and self._is_read:
@@ -176,7 +175,6 @@ class MemoryNetdev(Netdev):
             self.ops.ndo_start_xmit(self._waiting.popleft())
 
     def close(self) -> None:
-        """Give the device back."""
         self.is_up = False
         self.carrier = False
         self.closed = True

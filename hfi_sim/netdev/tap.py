@@ -171,7 +171,6 @@ class TapNetdev(TapFrames):
         return self.vnet_hdr and self._usable
 
     def steer(self, on: bool) -> bool:
-        """Let all processors of this process take in what the host receives, or not; see `Netdev.steer`."""
         processors = os.sched_getaffinity(0)
         here = self._usable and not self.moved_to
         if on and not self._asked_for_steering and here and len(processors) > 1:
@@ -229,7 +228,6 @@ class TapNetdev(TapFrames):
         self._own_address = None
 
     def set_mtu(self, mtu: int) -> None:
-        """Change the MTU, in bytes."""
         self.mtu = mtu
         if self._usable and self.kernel.mtu != mtu:
             self._request(lambda links: links.set_mtu(self.ifindex, mtu))
@@ -251,7 +249,6 @@ class TapNetdev(TapFrames):
             self._watcher.drain()
 
     def close(self) -> None:
-        """Take the interface away."""
         fd = self.release()
         if fd >= 0:
             os.close(fd)

@@ -57,7 +57,6 @@ class TapFrames(Netdev):
         return self._fd
 
     def hand_over(self, follow: Callable[[], None] | None = None) -> int:
-        """Stop reading frames here and return the descriptor; see `Netdev.hand_over`."""
         self._reader_follows = follow or nothing
         if self._reading:
             self._reading = False
@@ -65,7 +64,6 @@ class TapFrames(Netdev):
         return self._fd
 
     def resume(self) -> None:
-        """Read frames here (again), after `hand_over`."""
         if not self._reading and self._fd >= 0 and self.dead is None:
             self._reading = True
             self._reader_follows = nothing
@@ -86,7 +84,6 @@ class TapFrames(Netdev):
             self._reader_follows()
 
     def wake_queue(self) -> None:
-        """Read frames again."""
         if self.queue_stopped:
             self.queue_stopped = False
             self._taken_alone = 0  # several frames may be waiting

@@ -13,9 +13,7 @@ from hfi_sim.base.link_modes import SPEED_100G, Generation, LinkMode, active_mod
 from hfi_sim.base.random_stream import RandomStream
 from hfi_sim.engine.config import End, PortConfig, SwitchPortConfig
 from hfi_sim.engine.driver import Driver
-from hfi_sim.engine.events.outputs import (
-    DirectionId,
-)
+from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.engine.link.arbiter import Arbitration, Buffers
 from hfi_sim.engine.link.config import LinkConfig
 from hfi_sim.engine.link.credits import LanesStatus

@@ -63,7 +63,6 @@ class HfiPort(EndPort, LinkPort):
 
     @property
     def node(self) -> Hfi:
-        """The HFI that it belongs to."""
         return self.hfi
 
     @property
@@ -78,26 +77,17 @@ class HfiPort(EndPort, LinkPort):
 
     @property
     def engine_end(self) -> HfiEnd | BoundaryEnd:
-        """The port, as the engine knows it."""
         return BoundaryEnd() if self.hfi.is_remote else HfiEnd(self.number)
 
     # --- flow control --------------------------------------------------------------------------------------
 
     def send(self, packet: bytes) -> Drop | None:
-        """Send arbitrary bytes; return why they were dropped, or None once they are on the link.
-
-        For packets from elsewhere, as `EndPort.send`.
-        """
         drop = self._driver.send(self.number, packet)
         if self.link is not None and self.link.direction_from(self).has_credits:
             self.update_flow_control()  # at once: a sender that empties its queue now must notice
         return drop
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Send a sealed 16B packet built by this process; return why the port refused it, or None.
-
-        Args:  slid, dlid, pkey: as in the packet, with LIDs of 24 bits; they are not read from it again.
-        """
         drop = self._driver.inject(self.number, packet, slid, dlid, pkey)
         if self.link is not None and self.link.direction_from(self).has_credits:
             self.update_flow_control()
@@ -168,7 +158,6 @@ class HfiPort(EndPort, LinkPort):
             self.report(PortEvent.PORT_ERR)
 
     def set_lid(self, lid: Lid, lmc: int = 0) -> None:
-        """Take the base LID that the subnet manager assigned, and 2**lmc LIDs from it."""
         if (lid, lmc) == (self.lid, self.lmc):
             return
         super().set_lid(lid, lmc)
@@ -176,7 +165,6 @@ class HfiPort(EndPort, LinkPort):
             self.report(PortEvent.LID_CHANGE)
 
     def set_pkeys(self, pkeys: Iterable[int] | PkeyTable) -> None:
-        """Take a new partition table."""
         before = self.pkeys
         super().set_pkeys(pkeys)
         if self.pkeys != before and self.state is PortState.ACTIVE:

@@ -49,12 +49,10 @@ class SwitchPort(LinkPort):
 
     @property
     def node(self) -> Switch:
-        """The switch that it belongs to."""
         return self.switch
 
     @property
     def engine_end(self) -> SwitchEnd | BoundaryEnd:
-        """The port, as the engine knows it."""
         return BoundaryEnd() if self.switch.is_remote else SwitchEnd(self.switch.number, self.port_num)
 
     @property
@@ -116,7 +114,6 @@ class SwitchPort(LinkPort):
         """Do nothing: a switch forwards at the rate of the link."""
 
     def link_changed(self, up: bool) -> None:
-        """Follow the link."""
         self.state = PortState.INIT if up and self.switch.up else PortState.DOWN
         self.settings.link_changed()
         self.switch.info = replace(self.switch.info, port_state_change=True)
@@ -162,10 +159,6 @@ class SwitchPort0(EndPort):
         return drop
 
     def register_l4(self, l4: int, handler: L4Handler[Self]) -> None:
-        """Pass packets of one L4 type to `handler`.
-
-        Raises:  FabricError: the type has a handler already.
-        """
         super().register_l4(l4, handler)
         if self.state is PortState.DOWN:
             self.set_state(PortState.ACTIVE)

@@ -9,9 +9,7 @@ from dataclasses import replace
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.base.random_stream import RandomStream
-from hfi_sim.engine.events.outputs import (
-    DirectionId,
-)
+from hfi_sim.engine.events.outputs import DirectionId
 from hfi_sim.engine.events.queue import EngineState, Layer, Space
 from hfi_sim.engine.link.arbiter import Egress, vls_without_table
 from hfi_sim.engine.link.capture import Observer, PythonRing

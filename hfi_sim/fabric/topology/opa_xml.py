@@ -17,13 +17,7 @@ from xml.etree import ElementTree
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.link_modes import LANE_BPS, LANES_OF
 from hfi_sim.engine.link.config import PLAIN_LINK, LinkConfig
-from hfi_sim.fabric.topology.foreign_names import (
-    host_in,
-    name_nodes,
-    unnamed,
-    without_rates,
-    without_shared,
-)
+from hfi_sim.fabric.topology.foreign_names import host_in, name_nodes, unnamed, without_rates, without_shared
 from hfi_sim.fabric.topology.model import MAX_HFI_PORTS, MAX_SWITCH_PORTS, Topology
 
 _EDGE_PORTS: Final = 48

@@ -14,13 +14,7 @@ from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
 from hfi_sim.base.precise_loop import loop_future
 from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.management.mad.agents import (
-    AgentHandler,
-    AgentRegistration,
-    AgentTable,
-    MadRequest,
-    unsupported,
-)
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest, unsupported
 from hfi_sim.management.mad.sending import QP_GSI, QP_SMI, MadSender
 from hfi_sim.management.mad.transactions import Done, TransactionTable
 from hfi_sim.management.mad.transfers import (
@@ -36,14 +30,7 @@ from hfi_sim.management.mad.transfers import (
 from hfi_sim.nodes.end_port import SERVICE_LEVELS
 from hfi_sim.wire.lrh16b import L4, dlid_of, is_9b, pkey_of, sc_of, slid_of
 from hfi_sim.wire.mad.fm_packet import parse_mad_packet
-from hfi_sim.wire.mad.header import (
-    RESPONSE_BIT,
-    SMP_CLASSES,
-    Mad,
-    MadClass,
-    MadHeader,
-    Method,
-)
+from hfi_sim.wire.mad.header import RESPONSE_BIT, SMP_CLASSES, Mad, MadClass, MadHeader, Method
 from hfi_sim.wire.mad.rmpp import (
     RMPP_END,
     RmppType,

@@ -11,14 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.link_modes import (
-    DOWN,
-    FULL_MODE,
-    LinkAbility,
-    LinkMode,
-    ability,
-    planned_mode,
-)
+from hfi_sim.base.link_modes import DOWN, FULL_MODE, LinkAbility, LinkMode, ability, planned_mode
 from hfi_sim.base.types import Guid, PortState
 from hfi_sim.nodes.hfi import Hfi, HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0

@@ -19,11 +19,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
-from hfi_sim.wire.sma.tables import (
-    PARTITION_TABLE,
-    PKEYS_PER_BLOCK,
-    SC_TO_SC_MULTISET,
-)
+from hfi_sim.wire.sma.tables import PARTITION_TABLE, PKEYS_PER_BLOCK, SC_TO_SC_MULTISET
 
 _HFI_PKEYS: Final = 16
 """Where an HFI must have the limited P_Key of management: an HFI1 has no more."""

@@ -13,15 +13,7 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.types import MAX_VPORTS
 from vema.em.core.steps import IN_SERVICE, Life, Step
 from vema.em.desired.desired import EmConfig
-from vema.em.desired.mac_tables import (
-    DIRTY,
-    EMPTY,
-    NO_TABLE,
-    Conflict,
-    MemberAddress,
-    MemberTable,
-    VeswTable,
-)
+from vema.em.desired.mac_tables import DIRTY, EMPTY, NO_TABLE, Conflict, MemberAddress, MemberTable, VeswTable
 from vema.em.desired.movement import ABSENT, ASSIGNED, EARLIER, HOLD_S, MOVES, WINDOW_S, Owner
 from vema.em.desired.plan import VeswPlan
 from vema.em.desired.ports import PortFacts

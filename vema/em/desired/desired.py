@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    ValidationError,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.quantities import parse_time

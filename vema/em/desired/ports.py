@@ -7,18 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from hfi_sim.base.text import hint
 from vema.base.types import MAC_TABLE_ENTRIES, MAX_VESW_ID, MAX_VPORTS
 from vema.em.desired.desired import EmConfig, EmConfigError, MacPolicy, VeswSection, parse_config
-from vema.em.desired.problems import (
-    KeyPath,
-    Problem,
-    pkeys_text,
-)
+from vema.em.desired.problems import KeyPath, Problem, pkeys_text
 from vema.em.desired.ranges import ALL, Spread, spread_vesws
 
 

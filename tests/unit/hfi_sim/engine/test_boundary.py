@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.config import BoundaryEnd, HfiEnd, SwitchEnd
-from hfi_sim.engine.events.outputs import (
-    Departed,
-    DirectionId,
-    Observed,
-    PortId,
-    packet_of,
-    record_of,
-)
+from hfi_sim.engine.events.outputs import Departed, DirectionId, Observed, PortId, packet_of, record_of
 from hfi_sim.engine.link.config import FlowControl, LinkConfig
 from hfi_sim.engine.link.rule import FaultKind
 from unit.hfi_sim.engine.hand_made import HandMade, link, packet, rule

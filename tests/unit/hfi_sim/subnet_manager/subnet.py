@@ -15,12 +15,14 @@ from hfi_sim.subnet_manager.administration.scope import gid_of
 from hfi_sim.subnet_manager.administration.service import AdministrationService
 from hfi_sim.wire.mad.attributes import SaAttrId
 from hfi_sim.wire.mad.header import RESPONSE_BIT, Mad, MadClass, Method
+from hfi_sim.wire.sa.by_attribute import RECORDS, RECORDS_IB
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import InformInfo, McMemberRecord
 from hfi_sim.wire.sma.notice import SubnetNotice
 
 R = TypeVar("R", bound=SaRecord)
+_KINDS = (*RECORDS.items(), *RECORDS_IB.items())
 MGID = bytes.fromhex("ff12401b000000000000000000000001")
 VNIC_MGID = bytes.fromhex("ff15000080020000") + bytes(7) + b"\x02"
 CREATE = ("mgid", "port_gid", "join_state", "pkey", "q_key", "sl", "traffic_class")
@@ -59,9 +61,10 @@ class Subnet:
         assert answers[0] is not None, "no response"
         return SaMessage.of(answers[0])
 
-    def table(self, kind: type[R], attr_id: int, record: R | None = None, *, mask: int = 0) -> list[R]:
-        """Ask for a table of records; return them."""
-        response = self.ask(SaMessage.request(Method.GET_TABLE, attr_id, record or kind(), mask=mask))
+    def table(self, kind: type[R], record: R | None = None, *, mask: int = 0, attr_id: int = 0) -> list[R]:
+        """Ask for a table of records; return them. Args: attr_id: 0: the first that these records have."""
+        asked = attr_id or next(number for number, known in _KINDS if known is kind)
+        response = self.ask(SaMessage.request(Method.GET_TABLE, asked, record or kind(), mask=mask))
         assert response.header.status == 0
         return response.table(kind)
 

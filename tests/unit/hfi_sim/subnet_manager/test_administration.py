@@ -73,14 +73,14 @@ def name_of(record: NodeRecord) -> str:
 
 
 def test_nodes_ports_links_and_switches_are_those_of_the_fabric(subnet: Subnet) -> None:
-    nodes = subnet.table(NodeRecord, SaAttrId.NODE_RECORD)
+    nodes = subnet.table(NodeRecord)
     assert {name_of(node) for node in nodes} == {"em", "h1", "h2", "h3", "h4", "leaf0", "leaf1", "spine0"}
-    links = subnet.table(LinkRecord, SaAttrId.LINK_RECORD)
+    links = subnet.table(LinkRecord)
     assert len(links) == 2 * len(subnet.fabric.links)
-    assert len(subnet.table(SwitchInfoRecord, SaAttrId.SWITCH_INFO_RECORD)) == 3
-    info = subnet.table(FabricInfoRecord, SaAttrId.FABRIC_INFO_RECORD)[0]
+    assert len(subnet.table(SwitchInfoRecord)) == 3
+    info = subnet.table(FabricInfoRecord)[0]
     assert (info.hfis, info.switches, info.external_hfi_links, info.external_switch_links) == (5, 3, 5, 2)
-    ports = subnet.table(PortInfoRecord, SaAttrId.PORT_INFO_RECORD)
+    ports = subnet.table(PortInfoRecord)
     assert len(ports) == len(links) + 3, "each end of a link, and port 0 of each switch"
     assert {PortInfo.parse(port.port_info).state for port in ports} == {4}
 
@@ -88,9 +88,7 @@ def test_nodes_ports_links_and_switches_are_those_of_the_fabric(subnet: Subnet) 
 def test_a_component_mask_selects(subnet: Subnet) -> None:
     asked = NodeRecord(node_info=NodeInfo(port_guid=subnet.h2.guid).build())
     mask = NodeRecord.mask("node_info.port_guid")
-    assert [name_of(node) for node in subnet.table(NodeRecord, SaAttrId.NODE_RECORD, asked, mask=mask)] == [
-        "h2"
-    ]
+    assert [name_of(node) for node in subnet.table(NodeRecord, asked, mask=mask)] == ["h2"]
 
 
 @pytest.mark.parametrize("leaves", [2, 12])
@@ -124,38 +122,36 @@ def test_infiniband_form_comes_in_short_mads(subnet: Subnet) -> None:
 
 def test_forwarding_tables_and_partitions_are_those_programmed(subnet: Subnet) -> None:
     leaf = subnet.fabric.switches["leaf0"]
-    block = subnet.table(LftRecord, SaAttrId.LFT_RECORD, LftRecord(lid=leaf.lid), mask=1)[0]
+    block = subnet.table(LftRecord, LftRecord(lid=leaf.lid), mask=1)[0]
     assert block.ports[subnet.h1.lid] == leaf.lft.next_hops(subnet.h1.lid)[0]
     assert block.ports[0] == 255
-    tables = subnet.table(PartitionTableRecord, SaAttrId.PARTITION_TABLE_RECORD)
+    tables = subnet.table(PartitionTableRecord)
     own = next(table for table in tables if table.lid == subnet.h1.lid)
     assert [pkey for pkey in own.pkeys if pkey] == [int(pkey) for pkey in subnet.h1.pkeys.entries]
 
 
 def test_the_manager_tells_of_itself_to_both_classes(subnet: Subnet) -> None:
-    record = subnet.table(SmInfoRecord, SaAttrId.SM_INFO_RECORD)[0]
+    record = subnet.table(SmInfoRecord)[0]
     info = SmInfo.parse(record.sm_info)
     assert (record.lid, info.port_guid, info.state) == (subnet.em.lid, subnet.em.guid, 3)
     assert subnet.em.is_sm
 
 
 def test_virtual_fabrics_are_the_partitions(subnet: Subnet) -> None:
-    records = subnet.table(VfInfoRecord, SaAttrId.VF_INFO_RECORD)
+    records = subnet.table(VfInfoRecord)
     assert [(record.index, record.pkey) for record in records] == [(0, 0x7FFF), (1, 0x8002)]
-    by_pkey = subnet.table(
-        VfInfoRecord, SaAttrId.VF_INFO_RECORD, VfInfoRecord(pkey=0x0002), mask=VfInfoRecord.mask("pkey")
-    )
+    by_pkey = subnet.table(VfInfoRecord, VfInfoRecord(pkey=0x0002), mask=VfInfoRecord.mask("pkey"))
     assert [record.index for record in by_pkey] == [1]
 
 
 def test_tables_of_lanes_are_those_that_an_smp_shows(subnet: Subnet) -> None:
     ends = 2 * len(subnet.fabric.links)
-    sections = subnet.table(VlArbitrationRecord, SaAttrId.VL_ARBITRATION_RECORD)
+    sections = subnet.table(VlArbitrationRecord)
     assert sorted({(r.lid, r.port_num) for r in sections if r.lid == subnet.h1.lid}) == [(subnet.h1.lid, 1)]
     assert {record.block for record in sections} == {0, 1, 2, 3}
-    buffers = subnet.table(BufferControlRecord, SaAttrId.BUFFER_CONTROL_RECORD)
+    buffers = subnet.table(BufferControlRecord)
     assert len(buffers) >= ends
-    maps = subnet.table(ScToScRecord, SaAttrId.SC_TO_SC_RECORD)
+    maps = subnet.table(ScToScRecord)
     assert {record.table for record in maps} == {bytes(range(32))}
     leaf = subnet.fabric.switches["leaf0"]
     assert (
@@ -165,7 +161,7 @@ def test_tables_of_lanes_are_those_that_an_smp_shows(subnet: Subnet) -> None:
     subnet.h1.set_sc_to_vl((3, *range(1, 15), 15, *[0] * 16))
     asked = ScToVlRecord(lid=subnet.h1.lid)
     mask = ScToVlRecord.mask("lid")
-    (shown,) = subnet.table(ScToVlRecord, SaAttrId.SC_TO_VLT_RECORD, asked, mask=mask)
+    (shown,) = subnet.table(ScToVlRecord, asked, mask=mask, attr_id=SaAttrId.SC_TO_VLT_RECORD)
     assert shown.table[:3] == bytes((3, 1, 2))
 
 
@@ -189,13 +185,13 @@ def test_cable_is_read_within_its_upper_page(
 def test_both_ends_of_a_cable_show_one_cable(subnet: Subnet) -> None:
     asked = CableInfoRecord(address=128, length=127)
     mask = CableInfoRecord.mask("length", "address")
-    found = subnet.table(CableInfoRecord, SaAttrId.CABLE_INFO_RECORD, asked, mask=mask)
+    found = subnet.table(CableInfoRecord, asked, mask=mask)
     pages: dict[tuple[int, int], bytes] = {}
     for record in found:
         key = record.lid, record.port_num
         pages[key] = pages.get(key, b"") + record.memory[: record.length + 1]
     assert {len(page) for page in pages.values()} == {128}
-    links = subnet.table(LinkRecord, SaAttrId.LINK_RECORD)
+    links = subnet.table(LinkRecord)
     assert len(pages) == len(links)
     assert all(pages[link.from_lid, link.from_port] == pages[link.to_lid, link.to_port] for link in links)
     serials = {page[68:84] for page in pages.values()}
@@ -206,11 +202,11 @@ def test_both_ends_of_a_cable_show_one_cable(subnet: Subnet) -> None:
 
 
 def test_tables_of_congestion_are_of_the_nodes_that_have_them(subnet: Subnet) -> None:
-    assert len(subnet.table(CongestionInfoRecord, SaAttrId.CONGESTION_INFO_RECORD)) == 5 + 3
-    assert len(subnet.table(SwitchCongestionRecord, SaAttrId.SWITCH_CONGESTION_RECORD)) == 3
-    assert len(subnet.table(HfiCongestionRecord, SaAttrId.HFI_CONGESTION_RECORD)) == 5
-    assert len(subnet.table(HfiCongestionControlRecord, SaAttrId.HFI_CONGESTION_CONTROL_RECORD)) == 5
-    ports = subnet.table(SwitchPortCongestionRecord, SaAttrId.SWITCH_PORT_CONGESTION_RECORD)
+    assert len(subnet.table(CongestionInfoRecord)) == 5 + 3
+    assert len(subnet.table(SwitchCongestionRecord)) == 3
+    assert len(subnet.table(HfiCongestionRecord)) == 5
+    assert len(subnet.table(HfiCongestionControlRecord)) == 5
+    ports = subnet.table(SwitchPortCongestionRecord)
     assert {record.lid for record in ports} == {switch.lid for switch in subnet.fabric.switches.values()}
 
 
@@ -391,7 +387,7 @@ def test_a_member_whose_port_goes_away_is_no_member_any_more(subnet: Subnet) -> 
     subnet.join(subnet.h2)
     assert subnet.h2.link is not None
     subnet.fabric.set_link(subnet.h2.link, False)
-    members = subnet.table(McMemberRecord, SaAttrId.MC_MEMBER_RECORD)
+    members = subnet.table(McMemberRecord)
     assert [member.port_gid for member in members] == [gid_of(subnet.h1.guid)]
     subnet.fabric.set_link(subnet.h2.link, True)
     assert not subnet.h2.multicast_lids
@@ -405,8 +401,8 @@ def test_a_group_that_was_made_here_is_told_of_and_nobodys_to_join(subnet: Subne
     groups.announce(0xF00002, group)
     asked_for = McMemberRecord(mgid=VNIC_MGID)
     by_mgid = McMemberRecord.mask("mgid")
-    assert len(subnet.table(McMemberRecord, SaAttrId.MC_MEMBER_RECORD)) == 1, "one of each group"
-    found = subnet.table(McMemberRecord, SaAttrId.MC_MEMBER_RECORD, asked_for, mask=by_mgid)
+    assert len(subnet.table(McMemberRecord)) == 1, "one of each group"
+    found = subnet.table(McMemberRecord, asked_for, mask=by_mgid)
     assert [(r.mgid, r.port_gid, r.pkey, r.mlid, r.mtu) for r in found] == [
         (VNIC_MGID, gid_of(port.guid), 0x8002, 0xF0000002, MtuCode.MTU_10240)
         for port in (subnet.h1, subnet.h2)
@@ -414,7 +410,7 @@ def test_a_group_that_was_made_here_is_told_of_and_nobodys_to_join(subnet: Subne
     assert subnet.join(subnet.h1, VNIC_MGID).header.status == SaStatus.DENIED
     assert subnet.leave(subnet.h1, VNIC_MGID).header.status == SaStatus.INVALID
     asked = VfInfoRecord(mgid=VNIC_MGID)
-    (fabric,) = subnet.table(VfInfoRecord, SaAttrId.VF_INFO_RECORD, asked, mask=VfInfoRecord.mask("mgid"))
+    (fabric,) = subnet.table(VfInfoRecord, asked, mask=VfInfoRecord.mask("mgid"))
     assert fabric.pkey == 0x8002
     assert [notice.data[:16] for notice in notices] == [VNIC_MGID]
     groups.announce(0xF00002, None)
@@ -424,9 +420,9 @@ def test_a_group_that_was_made_here_is_told_of_and_nobodys_to_join(subnet: Subne
 
 def test_both_forms_see_one_group(subnet: Subnet) -> None:
     mlid = lid_of_group(subnet.join(subnet.h1))
-    ib = subnet.table(IbMcMemberRecord, SaAttrId.MC_MEMBER_RECORD)
+    ib = subnet.table(IbMcMemberRecord)
     assert [(record.mgid, record.mlid) for record in ib] == [(MGID, 0xC000 | mlid & 0x3FFF)]
-    masks = [mask for record in subnet.table(MftRecord, SaAttrId.MFT_RECORD) for mask in record.port_masks]
+    masks = [mask for record in subnet.table(MftRecord) for mask in record.port_masks]
     assert any(masks)
 
 
@@ -447,7 +443,7 @@ def offer(subnet: Subnet, port: HfiPort, lease: int = 0xFFFFFFFF, method: int = 
 
 def test_a_service_is_found_until_it_is_deleted(subnet: Subnet) -> None:
     assert offer(subnet, subnet.h1).header.status == 0
-    record = subnet.table(ServiceRecord, SaAttrId.SERVICE_RECORD)[0]
+    record = subnet.table(ServiceRecord)[0]
     assert (record.lid, record.name[:2]) == (subnet.h1.lid, b"EM")
     assert offer(subnet, subnet.h1, method=Method.DELETE).header.status == 0
     request = SaMessage.request(Method.GET_TABLE, SaAttrId.SERVICE_RECORD)
@@ -500,7 +496,7 @@ def test_a_description_is_told_and_shown(subnet: Subnet) -> None:
     subnet.h2.hfi.describe("node7")
     subnet.clock.advance(1)
     assert [CAPABILITIES.parse(notice.data).description_changed for notice in heard] == [True]
-    assert "node7" in {name_of(node) for node in subnet.table(NodeRecord, SaAttrId.NODE_RECORD)}
+    assert "node7" in {name_of(node) for node in subnet.table(NodeRecord)}
 
 
 def test_reports_are_repeated_until_they_are_acknowledged(subnet: Subnet) -> None:
@@ -521,7 +517,7 @@ def test_a_subscriber_that_has_gone_away_is_forgotten(subnet: Subnet) -> None:
 
 def test_a_subscription_is_listed_and_ends_when_asked(subnet: Subnet) -> None:
     heard = subnet.hear(subnet.h1, 64)
-    records = subnet.table(InformInfoRecord, SaAttrId.INFORM_INFO_RECORD)
+    records = subnet.table(InformInfoRecord)
     assert [(record.lid, InformInfo.parse(record.inform_info).trap) for record in records] == [
         (subnet.h1.lid, 64)
     ]
