@@ -37,10 +37,6 @@ class WireError(HfiSimError):
         self.reason = reason
 
 
-class StateError(HfiSimError):
-    """A state machine was given an event that cannot happen in its state; the state has not changed."""
-
-
 class FabricError(HfiSimError):
     """The caller asked the fabric for something that cannot be: an unknown node, a port in use, no LID left."""
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from enum import Enum
 from typing import Generic, TypeVar
 
-from hfi_sim.base.errors import StateError
+from hfi_sim.base.errors import HfiSimError
 
 State = TypeVar("State", bound=Enum)
 Event = TypeVar("Event", bound=Enum)
@@ -21,8 +21,8 @@ class StateTable(Generic[State, Event]):
         self._next = {(state, event): after for states, event, after in rows for state in states}
 
     def after(self, state: State, event: Event) -> State:
-        """Return the state that follows. Raises StateError if the event cannot happen in this state."""
+        """Return the state that follows. Raises HfiSimError if the event cannot happen in this state."""
         try:
             return self._next[state, event]
         except KeyError:
-            raise StateError(f'"{event.value}" cannot happen in state "{state.value}"') from None
+            raise HfiSimError(f'"{event.value}" cannot happen in state "{state.value}"') from None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hfi_sim.base.errors import StateError
+from hfi_sim.base.errors import HfiSimError
 from hfi_sim.base.state_table import StateTable
 from tools.generate.machines import TABLES
 
@@ -29,6 +29,6 @@ def test_every_state_is_reached_and_every_other_event_is_refused_by_name(name: s
     for state in type(start):
         for event in type(steps[0][1]):
             if (state, event) not in steps:
-                with pytest.raises(StateError) as refused:
+                with pytest.raises(HfiSimError) as refused:
                     table.after(state, event)
                 assert str(refused.value) == f'"{event.value}" cannot happen in state "{state.value}"'

@@ -106,7 +106,7 @@ class EmCore:
             return
         self._turns.active = active
         self._lives.trust_memory = trust_memory
-        self._vesws.groups.forget()
+        self._vesws.forget_groups()
         self._audit.restart(self.config.polling.audit, now=now)
         for port in self.ports.values():
             self._turns.queue.forget(port.facts.guid)
@@ -260,7 +260,7 @@ class EmCore:
 
     def take_groups(self) -> dict[int, Group | None]:
         """Return the multicast groups that changed, by id of the virtual switch; None deletes the group."""
-        return self._vesws.groups.take(self.vesws.values())
+        return self._vesws.take_groups()
 
     def next_wake(self) -> float | None:
         """Return when `wake` is due, or None."""

@@ -42,38 +42,6 @@ def group_gid(vesw_id: int, pkey: int) -> bytes:
     return (_GROUP_PREFIX << 112 | pkey << 80 | vesw_id).to_bytes(16)
 
 
-class Groups:
-    """The group of each virtual switch as last returned by `take`."""
-
-    def __init__(self) -> None:
-        self._told: dict[int, Group] = {}
-        self._doubtful = True
-
-    def forget(self) -> None:
-        """Forget what was returned: another EM may have changed the groups."""
-        self._told = {}
-
-    def doubt(self) -> None:
-        """Compare again in the next `take`."""
-        self._doubtful = True
-
-    def take(self, vesws: Iterable[ManagedVesw]) -> dict[int, Group | None]:
-        """Return the changes since the last call, by id of the virtual switch; None: it has no group any more."""
-        if not self._doubtful:
-            return {}
-        self._doubtful = False
-        wanted = {}
-        for vesw in vesws:
-            section = vesw.plan.section
-            wanted[section.id] = Group(vesw.guids, section.mlid, section.pkey, section.mtu)
-        changed: dict[int, Group | None] = {
-            vesw_id: group for vesw_id, group in wanted.items() if self._told.get(vesw_id) != group
-        }
-        changed |= dict.fromkeys(self._told.keys() - wanted.keys())
-        self._told = wanted
-        return changed
-
-
 SETTLE_S: Final = 1.0
 """How long a MAC table waits for members that do not answer, before it is sent without them."""
 
@@ -90,7 +58,9 @@ class VirtualSwitches:
         """
         self.by_id: dict[int, ManagedVesw] = {}
         """In the order of the configuration."""
-        self.groups = Groups()
+        self._told: dict[int, Group] = {}
+        """The group of each virtual switch as last returned by `take_groups`."""
+        self._groups_doubtful = True
         self._ports = ports
         self._turns = turns
         self._log = log
@@ -157,7 +127,27 @@ class VirtualSwitches:
                 self._serve_again(now, port, changed)
         for vesw in changed.values():
             self.settle(now, vesw)
-        self.groups.doubt()
+        self._groups_doubtful = True
+
+    def forget_groups(self) -> None:
+        """Forget what `take_groups` has returned: another EM may have changed the groups."""
+        self._told = {}
+
+    def take_groups(self) -> dict[int, Group | None]:
+        """Return the changes since the last call, by id of the virtual switch; None: it has no group any more."""
+        if not self._groups_doubtful:
+            return {}
+        self._groups_doubtful = False
+        wanted = {}
+        for vesw_id, vesw in self.by_id.items():
+            section = vesw.plan.section
+            wanted[vesw_id] = Group(vesw.guids, section.mlid, section.pkey, section.mtu)
+        changed: dict[int, Group | None] = {
+            vesw_id: group for vesw_id, group in wanted.items() if self._told.get(vesw_id) != group
+        }
+        changed |= dict.fromkeys(self._told.keys() - wanted.keys())
+        self._told = wanted
+        return changed
 
     def _plans(self, config: EmConfig) -> dict[int, VeswPlan]:
         """Return the plans; those that are as before are the same objects."""
