@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from e2e.web_view import chromium
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
 from permission import require
-from program import run_program
+from program import Forked, ok, run_program, started
 
 if TYPE_CHECKING:
-    import subprocess
-
     from playwright.sync_api import BrowserContext
 
 PROGRAMS = ("ip", "ping", "tcpdump")
@@ -45,30 +45,57 @@ def browser() -> Iterator[BrowserContext]:
         yield browser
 
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
+class Program:
+    """The program, with a runtime directory of its own. Args: directory: where that directory and lab files are."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory, self.root = directory, directory / "run"
+        self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.root)}
+
+    def __call__(self, *words: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        return run_program([str(word) for word in words], self.environment, timeout=timeout)
+
+    def ok(self, *words: object, timeout: float = 60) -> str:
+        """Return what a command prints that ends well."""
+        return ok(self(*words, timeout=timeout))
+
+    def on(self, host: str, *command: object, timeout: float = 60) -> str:
+        """Return what a program on a host prints that ends well."""
+        return self.ok("exec", host, "--", *command, timeout=timeout)
+
+    def data(self, *words: object, timeout: float = 60) -> Any:
+        """Return what a command that ends well says in JSON."""
+        return json.loads(self.ok(*words, "--json", timeout=timeout))
+
+    def up(self, text: str) -> Path:
+        """Start the lab of a text in the background; return its file."""
+        file = self.directory / "lab.yaml"
+        file.write_text(text)
+        self.ok("up", file, "-d")
+        return file
+
+    def started(self, *words: object, **options: Any) -> contextlib.AbstractContextManager[Forked]:
+        """Run a command for as long as the context lasts; it is killed then."""
+        return started([str(word) for word in words], env=self.environment, **options)
 
 
 @contextlib.contextmanager
-def program_in(root: Path) -> Iterator[Program]:
-    """The program with a runtime directory of its own; what is left running is ended and removed."""
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(root)}
-
-    def run(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        return run_program(arguments, environment, timeout=timeout)
-
+def program_in(directory: Path) -> Iterator[Program]:
+    """The program with its files in a directory; what is left running is ended and removed."""
+    run = Program(directory)
     try:
         yield run
     finally:
-        for lab in sorted(root.iterdir()) if root.exists() else ():
+        for lab in sorted(run.root.iterdir()) if run.root.exists() else ():
             run("down", lab.name)
-        if root.exists() and any(root.iterdir()):
+        if run.root.exists() and any(run.root.iterdir()):
             run("prune")
 
 
 @pytest.fixture
 def opavnic(_permitted: None, tmp_path: Path) -> Iterator[Program]:
     """The program, with a runtime directory of its own; what a test leaves running is ended and removed."""
-    with program_in(tmp_path / "run") as run:
+    with program_in(tmp_path) as run:
         yield run
 
 
@@ -76,5 +103,5 @@ def opavnic(_permitted: None, tmp_path: Path) -> Iterator[Program]:
 def opavnic_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """The program for a lab that the tests of a module share: they look at it and send over it, and change nothing."""
     require(PROGRAMS)
-    with program_in(tmp_path_factory.mktemp("shared") / "run") as run:
+    with program_in(tmp_path_factory.mktemp("shared")) as run:
         yield run

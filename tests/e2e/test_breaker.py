@@ -6,18 +6,14 @@ Engines alone are asked on virtual time, where times are exact: tests/unit/hfi_s
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import signal
 import struct
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from e2e.conftest import Program
 from e2e.kernel import wait_until
 from e2e.test_native import model, stream
 from hfi_sim.base.quantities import SizeOrTime
@@ -25,7 +21,6 @@ from hfi_sim.engine.link.capture import CaptureConfig
 from native_module import needs_native
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
-from program import ok
 
 ENGINES = ["python", pytest.param("native", marks=needs_native)]
 HOSTS = 64
@@ -197,23 +192,3 @@ async def test_program_in_a_host_cannot_take_a_queue_of_the_tap_of_a_vnic(datapa
         done = await lab.run("h1", [sys.executable, "-c", ATTACH, "blue", str(queues)])
         assert done.stdout.strip() in ("EBUSY", "EINVAL"), done.stderr
         await heals(lab, "h0", "10.9.2.2")
-
-
-@pytest.mark.parametrize("datapath", ENGINES)
-def test_lab_that_is_stopped_for_a_while_has_lost_count_of_no_frame(
-    opavnic: Program, tmp_path: Path, datapath: str
-) -> None:
-    file = tmp_path / "lab.json"
-    file.write_text(lab_of(2, datapath).model_dump_json(exclude_unset=True))
-    pid = json.loads(ok(opavnic("up", file, "-d", "--json")))["pid"]
-    assert opavnic("exec", "h0", "--", "ping", "-q", "-c", "1", "-w", "30", "10.9.2.2").returncode == 0
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        # the TAP's queue runs over: nobody reads it
-        flood = ("ping", "-q", "-f", "-c", "2000", "-W", "1", "-w", "2", "10.9.2.2")
-        assert opavnic("exec", "h0", "--", *flood).returncode == 1
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    assert opavnic("exec", "h0", "--", "ping", "-q", "-c", "1", "-w", "30", "10.9.2.2").returncode == 0
-    assert json.loads(opavnic("status", "--json", "--counters").stdout)["balance"] == {}
-    assert opavnic("down").returncode == 0

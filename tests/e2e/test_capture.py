@@ -21,7 +21,7 @@ from hfi_sim.wire.captures import DLT_USER0, read_capture
 from opavnic.observe.opa_scapy import OPA16B, OPAEthernet
 from permission import require
 from processes import child
-from program import ok, started
+from program import started
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 LAB = f"captured-{os.getpid()}"
@@ -61,7 +61,7 @@ def pinged(opavnic: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def up(opavnic: Program, directory: Path, lab: str) -> None:
     file = directory / "lab.yaml"
     file.write_text(TEXT.format(name=lab))
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
 @needs_tshark
 def test_capture_keeps_the_beginning_of_each_packet_for_tshark(opavnic: Program, tmp_path: Path) -> None:
     file = tmp_path / "short.pcapng"
-    ok(opavnic("capture", "on", "h1", "l4=eth", "-c", ENOUGH, "--snap", "64", "-w", file))
+    opavnic.ok("capture", "on", "h1", "l4=eth", "-c", ENOUGH, "--snap", "64", "-w", file)
     rows = Tshark(tmp_path).columns(file, "frame.cap_len", "frame.len", "frame.interface_name", "opa.slid")
     assert len(rows) == int(ENOUGH)
     assert {int(kept) for kept, *_ in rows} == {64}
@@ -167,7 +167,6 @@ def test_capture_ends_with_the_lab_and_says_so(
     up(opavnic, tmp_path, lab)
     capture_all = ["capture", "--lab", lab, "--json"]
     with pinging(lab, 2), started(capture_all, env=environment, stdout=-1, stderr=-1) as capture:
-        assert capture.stdout is not None
         assert capture.stdout.readline()
         assert opavnic("down", lab).returncode == 0
         _, said = capture.communicate(timeout=60)

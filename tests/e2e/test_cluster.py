@@ -209,7 +209,6 @@ def wrong_checksums(up: BenchCluster, host: str) -> int:
 def test_tcp_passes_machines_and_every_frame_is_accounted_for(running: BenchCluster) -> None:
     words = ["ip", "netns", "exec", running.namespace("h3"), "iperf3", "-s", "-1", "--forceflush"]
     with child(words, stdout=subprocess.PIPE) as server:
-        assert server.stdout is not None
         assert any("Server listening" in line for line in server.stdout)
         done = inside(running, "h1", "iperf3", "-c", H["h3"], "-n", "16M", "-J", timeout_s=120)
         server.communicate(timeout=60)

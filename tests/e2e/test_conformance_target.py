@@ -5,14 +5,12 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from program import ok
+from e2e.conftest import Program
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 PATIENCE_S = 60.0
 VECTORS = Path(__file__).parents[1] / "vectors" / "vema-1.jsonl.gz"
 LAB = """
@@ -31,10 +29,10 @@ def test_agent_behind_the_socket_of_a_lab_passes_recorded_sessions(opavnic: Prog
         sessions.write_text("".join(itertools.islice(recorded, 50)))
     file = tmp_path / "target.yaml"
     file.write_text(LAB)
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
     socket = tmp_path / "run" / "target" / "mad.sock"
-    assert ok(opavnic("conformance", "vema", "--target", socket, sessions)).startswith("PASS 50/50 ")
-    agents = json.loads(opavnic("status", "--counters", "--json").stdout)["counters"]
+    assert opavnic.ok("conformance", "vema", "--target", socket, sessions).startswith("PASS 50/50 ")
+    agents = opavnic.data("status", "--counters")["counters"]
     assert agents["h1 agent"]["sets"] > 100
     assert agents["h2 agent"]["sets"] == 0
 
@@ -55,7 +53,7 @@ def test_lab_whose_agent_was_tried_is_as_it_was(opavnic: Program, tmp_path: Path
     assert opavnic("up", file, "-d").returncode == 0
 
     def vnics() -> list[tuple[str, str]]:
-        hosts = json.loads(opavnic("status", "--json").stdout)["hosts"]
+        hosts = opavnic.data("status")["hosts"]
         return [(vnic["interface"], vnic["state"]) for host in hosts for vnic in host["vnics"]]
 
     def interfaces() -> list[str]:
@@ -64,7 +62,7 @@ def test_lab_whose_agent_was_tried_is_as_it_was(opavnic: Program, tmp_path: Path
 
     before = vnics(), interfaces()
     socket = tmp_path / "run" / "tried" / "mad.sock"
-    ok(opavnic("conformance", "vema", "--target", socket, "--lid", "2", sessions))
+    opavnic.ok("conformance", "vema", "--target", socket, "--lid", "2", sessions)
     await_true(lambda: (vnics(), interfaces()) == before)  # the kernel says in its own time that a link is up
-    assert json.loads(opavnic("status", "--json").stdout)["balance"] == {}
+    assert opavnic.data("status")["balance"] == {}
     await_true(lambda: opavnic("em", "verify").returncode == 0)  # it hears later of groups that a host joins

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from program import ok
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 HOSTS = 6
 LAB = """
 name: {name}
@@ -51,7 +49,7 @@ pytestmark = pytest.mark.slow
 
 
 def data(opavnic: Program, *words: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ok(opavnic(*words, "--json")))
+    found: dict[str, Any] = opavnic.data(*words)
     return found
 
 
@@ -102,25 +100,25 @@ def test_a_ring_deadlocks_under_real_traffic_and_a_lifetime_opens_it(
         file.write_text(LAB.format(name=f"ring{os.getpid()}", more=more) + f"datapath: {datapath}\n")
         return file
 
-    ok(opavnic("up", lab(), "-d"))
+    opavnic.ok("up", lab(), "-d")
     with flood(opavnic, tmp_path / "stop"):
         state = wait_until(opavnic, lambda state: bool(state["deadlock"]))
     waits = [tuple(pair) for pair in state["deadlock"]]
     ring = {lane for lane, _ in waits if lane.startswith("sw")}
     assert len(ring) == HOSTS, "once around"
-    text = ok(opavnic("status"))
+    text = opavnic.ok("status")
     assert "deadlock: sw" in text
     assert "waits for" in text
 
     lanes = data(opavnic, "topo")
     assert {tuple(pair) for pair in lanes["deadlock"]} >= set(waits)
     assert len(lanes["cycle"]) == HOSTS
-    ok(opavnic("topo", "--svg", tmp_path / "ring.svg"))
+    opavnic.ok("topo", "--svg", tmp_path / "ring.svg")
     drawn = (tmp_path / "ring.svg").read_text()
     assert all(f"{lane} waits for".replace(">", "&gt;") in drawn for lane in ring)
     assert opavnic("exec", "h1", "--", "ping", "-c1", "-w2", "10.9.2.4").returncode == 1, "nothing moves"
 
-    ok(opavnic("apply", lab(", hoq_life: 30ms")))
+    opavnic.ok("apply", lab(", hoq_life: 30ms"))
     wait_until(opavnic, lambda state: not state["deadlock"])
     wait_for_answers(opavnic)
     with flood(opavnic, tmp_path / "again"):

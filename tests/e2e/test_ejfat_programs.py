@@ -19,7 +19,6 @@ from native_module import needs_native
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
-from program import ok
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 from vema.base.sections import AS_WRITTEN
 
@@ -40,7 +39,6 @@ async def wait_for_line(process: Popen[str], word: str) -> str:
     """Return the first line of the program's stderr that holds `word`."""
 
     def read() -> str:
-        assert process.stderr is not None
         seen = []
         for line in process.stderr:
             seen.append(line)
@@ -90,7 +88,6 @@ async def test_events_of_a_real_sender_arrive_whole_at_one_worker_each(
             )  # fmt: skip
             assert implementation in await wait_for_line(lb, "pipeline: ")
             await wait_for_line(lb, "ready")
-            assert lb.stdout is not None
             uri = lb.stdout.readline().strip()
             workers = {}
             for number, name in ((3, "w1"), (4, "w2")):
@@ -152,7 +149,6 @@ async def test_load_balancer_on_a_tap_of_its_own_serves_the_host_behind_it(
         )  # fmt: skip
         assert implementation in await wait_for_line(lb, "pipeline: ")
         await wait_for_line(lb, "ready")
-        assert lb.stdout is not None
         uri = lb.stdout.readline().strip()
         for address in ("10.7.5.2/24", "10.7.5.3/24", "fd07:5::2/64", "fd07:5::3/64"):
             await ip(namespace, "address", "add", address, "dev", "ejfat0", *(["nodad"] * (":" in address)))
@@ -198,7 +194,7 @@ def in_order(directory: Path) -> bytes:
 def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
     example = Path(__file__).parents[2] / "examples" / "ejfat.yaml"
     assert opavnic("up", "-d", example).returncode == 0
-    (app,) = json.loads(ok(opavnic("status", "--json")))["apps"]
+    (app,) = opavnic.data("status")["apps"]
     assert (app["kind"], app["host"]) == ("ejfat-lb", "lb")
     assert app["pipeline"] == ("native" if make_pipeline().backend == "native" else "python")
     assert app["uri"].startswith("ejfat://")
@@ -211,7 +207,7 @@ def test_example_runs_and_status_says_which_pipeline(opavnic: Program) -> None:
 @needs_native
 def test_bench_measures_labs_and_the_program_on_taps(opavnic: Program) -> None:
     quick = ("--rounds", "1", "--seconds", "0.1", "--changes", "100")
-    result = json.loads(ok(opavnic("bench", "ejfat", *quick, "--json", timeout=840)))
+    result = opavnic.data("bench", "ejfat", *quick, timeout=840)
     assert not result["skipped"].keys() - {"udplbd2's mock"}, "only what is not ours may be missing"
     rates = {(r["what"], r["by"], r["payload"]): r["packets_per_second"] for r in result["figures"]}
     for what in ("live in a lab on TAPs", "stand-alone on a TAP"):

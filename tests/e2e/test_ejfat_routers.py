@@ -86,7 +86,6 @@ def test_worker_and_sender_behind_a_router_are_served(
         *([] if gateway is None else ["--gateway", gateway]),
     ]  # fmt: skip
     with ejfat(lb, *command, stdin=DEVNULL, stdout=PIPE) as balancer:
-        assert balancer.stdout is not None
         uri = balancer.stdout.readline().strip()
         done = run_ejfat(far, "doctor", "--uri", uri, "--address", site.far, "--json", timeout_s=120)
     assert done.stdout, done.stderr

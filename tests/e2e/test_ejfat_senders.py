@@ -33,7 +33,6 @@ class Link:
         """Start a receiver, which has bound its port when this returns."""
         command = ["recv", "--listen", listen, "--json", *options]
         process = start_ejfat(self.receiver, *command, stdout=PIPE, stderr=PIPE)
-        assert process.stderr is not None
         assert "receiving" in process.stderr.readline()
         return process
 

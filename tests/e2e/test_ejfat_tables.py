@@ -51,7 +51,6 @@ def test_script_and_packets_of_the_document_and_a_change_while_it_runs(tmp_path:
     command = [sys.executable, "-m", "opavnic.cli.main", "ejfat", "lb", "--tap", tap]
     command += ["--tables", str(script), "--pipeline", pipeline]
     with child(command, stderr=subprocess.PIPE) as program:
-        assert program.stderr is not None
         line_with(program.stderr, "ready")
         subprocess.run(["ip", "link", "set", tap, "up"], check=True)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as sock:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from program import ok, started
+from e2e.conftest import Program
+from program import started
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NEW_MAC = "02:00:00:ab:cd:ef"
 PATIENCE_S = 30.0
@@ -28,7 +27,7 @@ def up(opavnic: Program, directory: Path, kind: str) -> str:
     name = f"em{kind}{os.getpid()}"
     file = directory / "lab.yaml"
     file.write_text((EXAMPLES / "em-lab.yaml").read_text().replace("name: em-lab", f"name: {name}"))
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
     return name
 
 
@@ -51,7 +50,7 @@ def run(lab: str, host: str, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_kernels_of_a_fresh_lab_have_dropped_nothing(looking: Program) -> None:
-    drops = json.loads(looking("status", "--json").stdout)["drops"]
+    drops = looking.data("status")["drops"]
     assert [name for name in drops if name.endswith("netdev")] == []
 
 
@@ -64,7 +63,7 @@ def test_changed_address_is_reached_again_without_a_manual_step(lab: str, opavni
     for host in ("h1", "h3"):
         while run(lab, host, "ping", "-c1", "-W0.2", "10.9.2.2").returncode != 0:
             assert time.monotonic() < end, f"{host} does not reach h2 any more"
-    rows = json.loads(opavnic("em", "show", "mac-table", "--vesw", "2", "--json").stdout)["mac_table"]
+    rows = opavnic.data("em", "show", "mac-table", "--vesw", "2")["mac_table"]
     assert [row["port"] for row in rows if row["mac"] == NEW_MAC] == ["h2:1"]
     verified(opavnic)
 
@@ -80,9 +79,9 @@ def test_apply_twice_sends_no_set_the_second_time(lab: str, opavnic: Program) ->
     file = EXAMPLES / "em-two-tenants.yaml"
     assert "leaves virtual switch 2" in opavnic("em", "apply", file, "--dry-run").stdout
     verified(opavnic)  # whose hosts have joined their groups
-    first = json.loads(opavnic("em", "apply", file, "--json").stdout)
+    first = opavnic.data("em", "apply", file)
     verified(opavnic)
-    second = json.loads(opavnic("em", "apply", file, "--json").stdout)
+    second = opavnic.data("em", "apply", file)
     assert first["sets"] > 0
     assert (second["sets"], second["changes"], second["converged"]) == (0, [], True)
     verified(opavnic)
@@ -96,11 +95,11 @@ def test_virtual_switch_that_an_apply_adds_is_there_to_use(
     file = tmp_path / "em.yaml"
     for text, there in ((blue + violet, True), (blue, False), (blue + violet, True)):
         file.write_text(f"vesws:\n{text}")
-        ok(opavnic("em", "apply", file))
+        opavnic.ok("em", "apply", file)
         shown = run(lab, "h3", "ip", "-o", "address", "show", "dev", "violet").stdout
         assert ("inet 10.7.0.3/24" in shown) is there
     assert run(lab, "h1", "ping", "-c1", "-W20", "-Mdo", "-s8972", "10.7.0.3").returncode == 0
-    assert json.loads(opavnic("check", "--json").stdout)["failures"] == []
+    assert opavnic.data("check")["failures"] == []
     assert opavnic("exec", "h1", "--", "getent", "hosts", "h3.violet").stdout.split()[0] == "10.7.0.3"
 
 
@@ -135,9 +134,9 @@ def test_show_prints_tables_and_json(looking: Program) -> None:
     verified(looking)
     for topic, key in (("vesws", "name"), ("vports", "base_mac"), ("mac-table", "slot"), ("events", "kind")):
         assert looking("em", "show", topic).returncode == 0
-        rows = next(iter(json.loads(looking("em", "show", topic, "--json").stdout).values()))
+        rows = next(iter(looking.data("em", "show", topic).values()))
         assert key in rows[0]
-    assert json.loads(looking("em", "show", "counters", "--json").stdout)
+    assert looking.data("em", "show", "counters")
     groups = [
         row for row in looking("em", "show", "mac-table", "--vesw", "2").stdout.splitlines() if "33:33" in row
     ]
@@ -146,11 +145,9 @@ def test_show_prints_tables_and_json(looking: Program) -> None:
 
 
 def test_mads_by_hand_read_and_write_an_agent(lab: str, opavnic: Program) -> None:
-    info = json.loads(opavnic("mad", "get", "vesw-port-info", "--lid", "2", "--json").stdout)
+    info = opavnic.data("mad", "get", "vesw-port-info", "--lid", "2")
     assert (info["vesw_id"], info["eth_link_status"]) == (2, 1)
-    answer = json.loads(
-        opavnic("mad", "set", "class-port-info", "--lid", "2", "trap_pkey=0x1234", "--json").stdout
-    )
+    answer = opavnic.data("mad", "set", "class-port-info", "--lid", "2", "trap_pkey=0x1234")
     assert answer["trap_pkey"] == 0x1234
     assert opavnic("mad", "get", "class-port-info", "--lid", "77").returncode == 1
     assert opavnic("mad", "get", "nonsense", "--lid", "2").returncode == 2
@@ -165,7 +162,7 @@ def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
     lab.write_text(
         f"name: quiet{os.getpid()}\nhosts: {{h1: {{}}, h2: {{}}}}\nem: external\n"
     )  # nobody else speaks
-    ok(opavnic("up", lab, "-d"))
+    opavnic.ok("up", lab, "-d")
     for name in ("mads.jsonl", "mads.pcapng"):
         file = tmp_path / name
         with recording(tmp_path, file):
@@ -180,7 +177,6 @@ def recording(run_in: Path, file: Path) -> Iterator[None]:
     command = ["mad", "record", file, "--count", "2"]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(run_in / "run")}
     with started(command, env=environment, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
         assert "recording to" in process.stderr.readline()
         yield
         assert process.wait(60) == 0

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from opavnic.devices.kernel.entry import why_no_fuse
 from program import started
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {name}
 hosts: {{h1: {{}}, h2: {{}}, h3: {{may_manage: true}}, h4: {{may_manage: true}}}}
 em: external
@@ -76,7 +76,6 @@ class Site:
             finally:
                 if process.poll() is None:
                     process.terminate()
-                assert process.stderr is not None
                 manager.log = process.stderr.read()
 
 

@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,6 @@ vesws:
   - {{id: 2, name: blue, pkey: 0x8002, mtu: 1500, subnet: 10.9.2.0/24, members: [h1, h2]}}
 """
 EM = "vesws:\n  - {id: 2, name: blue, pkey: 0x8002, mtu: %d, members: [h1, h2]}\n"
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 PATIENCE_S = 60.0
 
 
@@ -41,7 +40,6 @@ class SmallDisk:
         self._holder = subprocess.Popen(
             ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount], stdout=-1, text=True
         )
-        assert self._holder.stdout is not None
         assert self._holder.stdout.readline() == "ready\n"
         self.seen = Path(f"/proc/{self._holder.pid}/root{place}")
         """The directory as the test sees it."""
@@ -70,7 +68,6 @@ class SmallDisk:
         self.opavnic("down", NAME)
         self._holder.kill()
         self._holder.wait()
-        assert self._holder.stdout is not None
         self._holder.stdout.close()
 
 

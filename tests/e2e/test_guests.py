@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.places import inside, interfaces, ip, killed, namespaces
 from processes import child
 from program import ok, run_program
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {lab}
 hosts: {{h1: {{}}, h2: {host}}}
 vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}}]
@@ -53,34 +52,30 @@ def up(opavnic: Program, tmp_path: Path, lab: str, host: str) -> subprocess.Comp
 
 
 def state_of(opavnic: Program, host: str) -> str:
-    rows = json.loads(ok(opavnic("status", "--json")))["hosts"]
+    rows = opavnic.data("status")["hosts"]
     return str(next(row for row in rows if row["name"] == host)["vnics"][0]["state"])
 
 
 def test_hosts_have_names_and_know_those_of_the_others(opavnic: Program, tmp_path: Path, lab: str) -> None:
     machine = os.uname().nodename, Path("/etc/hosts").read_text()
-    file = tmp_path / "lab.yaml"
-    file.write_text(
+    opavnic.up(
         f"name: {lab}\nhosts: {{h1: {{}}, h2: {{}}}}\nvesws:\n"
         "  - {id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]}\n"
         "  - {id: 3, name: six, pkey: 0x8003, subnet: 'fd00:3::/64', members: [h1, h2]}\n"
     )
-    ok(opavnic("up", file, "-d"))
-    assert ok(opavnic("exec", "h1", "--", "hostname")) == "h1\n"
+    assert opavnic.on("h1", "hostname") == "h1\n"
     for words in (["h2"], ["h2.blue"], ["-4", "h2"], ["-6", "h2"], ["h2.six"], ["h1"]):
-        ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W10", *words))
-    ok(opavnic("exec", "h2", "--", "ip", "address", "del", "10.9.2.2/24", "dev", "blue"))
-    ok(opavnic("exec", "h2", "--", "ip", "address", "add", "10.9.2.77/24", "dev", "blue"))
+        opavnic.on("h1", "ping", "-c1", "-W10", *words)
+    opavnic.on("h2", "ip", "address", "del", "10.9.2.2/24", "dev", "blue")
+    opavnic.on("h2", "ip", "address", "add", "10.9.2.77/24", "dev", "blue")
     watch = "until grep -q '^10.9.2.77 h2 h2.blue$' /etc/hosts; do sleep 0.1; done"
-    ok(opavnic("exec", "h1", "--", "timeout", "30", "sh", "-c", watch))
-    ok(opavnic("down"))
+    opavnic.on("h1", "timeout", "30", "sh", "-c", watch)
+    opavnic.ok("down")
     assert (os.uname().nodename, Path("/etc/hosts").read_text()) == machine
 
 
 def test_program_that_runs_sees_a_name_that_comes_later(opavnic: Program, tmp_path: Path, lab: str) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB.format(lab=lab, host="{}"))
-    ok(opavnic("up", file, "-d"))
+    opavnic.up(LAB.format(lab=lab, host="{}"))
     words = [
         "sh",
         "-c",
@@ -96,8 +91,7 @@ def test_program_that_runs_sees_a_name_that_comes_later(opavnic: Program, tmp_pa
         ],
         stdin=subprocess.PIPE,
     ) as reader:
-        ok(opavnic("exec", "h2", "--", "ip", "address", "add", "10.9.2.99/24", "dev", "blue"))
-        assert reader.stdin is not None
+        opavnic.on("h2", "ip", "address", "add", "10.9.2.99/24", "dev", "blue")
         reader.stdin.write("go\n")
         reader.stdin.close()
         assert reader.wait(60) == 0
@@ -105,7 +99,7 @@ def test_program_that_runs_sees_a_name_that_comes_later(opavnic: Program, tmp_pa
 
 def test_link_says_the_speed_of_the_fabric(opavnic: Program, tmp_path: Path, lab: str) -> None:
     ok(up(opavnic, tmp_path, lab, "{}"))
-    assert ok(opavnic("exec", "h1", "--", "cat", "/sys/class/net/blue/speed")) == "100000\n"
+    assert opavnic.on("h1", "cat", "/sys/class/net/blue/speed") == "100000\n"
 
 
 def test_namespace_of_others_gets_a_vnic_and_loses_it(
@@ -113,10 +107,10 @@ def test_namespace_of_others_gets_a_vnic_and_loses_it(
 ) -> None:
     ok(up(opavnic, tmp_path, lab, f"{{netns: {guest}}}"))
     ok(inside(guest, "ping", "-c1", "-W10", "10.9.2.1"))
-    assert ok(opavnic("exec", "h2", "--", "hostname")) == "h2\n"
-    ok(opavnic("exec", "h2", "--", "ping", "-c1", "-W10", "h1"))
+    assert opavnic.on("h2", "hostname") == "h2\n"
+    opavnic.on("h2", "ping", "-c1", "-W10", "h1")
     with child(["ip", "netns", "exec", guest, "sleep", "1000"]) as program:
-        assert f"interface blue in network namespace {guest}" in ok(opavnic("down"))
+        assert f"interface blue in network namespace {guest}" in opavnic.ok("down")
         assert program.poll() is None, "a lab ended a program of a guest"
     assert interfaces(guest) == {"lo"}
 
@@ -142,13 +136,11 @@ def test_every_address_can_be_bound_when_up_returns(
 ) -> None:
     """In the namespace of a lab, and in one that checks every address for duplicates, or has no IPv6 at all."""
     ok(inside(guest, "sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{switch}"))
-    file = tmp_path / "lab.yaml"
     text = LAB.format(lab=lab, host=f"{{netns: {guest}}}")
-    file.write_text(text.replace("10.9.2.0/24", "fd00:2::/64") if addresses else text)
-    ok(opavnic("up", file, "-d"))
+    opavnic.up(text.replace("10.9.2.0/24", "fd00:2::/64") if addresses else text)
     hosts = {"h1": 1 + bool(addresses), "h2": addresses}
     for host, count in hosts.items():
-        assert ok(opavnic("exec", host, "--", sys.executable, "-c", BIND_ALL)) == f"{count}\n"
+        assert opavnic.on(host, sys.executable, "-c", BIND_ALL) == f"{count}\n"
 
 
 def test_guest_is_as_before_after_kill_and_prune(
@@ -157,7 +149,7 @@ def test_guest_is_as_before_after_kill_and_prune(
     ok(up(opavnic, tmp_path, lab, f"{{netns: {guest}}}"))
     with child(["ip", "netns", "exec", guest, "sleep", "1000"]) as program:
         killed(tmp_path / "run" / lab / "state.json")
-        ok(opavnic("prune"))
+        opavnic.ok("prune")
         assert program.poll() is None
     assert interfaces(guest) == {"lo"}
     assert not (tmp_path / "run" / lab).exists()
@@ -166,30 +158,25 @@ def test_guest_is_as_before_after_kill_and_prune(
 def test_guest_that_is_deleted_takes_its_port_along_and_nothing_else(
     opavnic: Program, tmp_path: Path, lab: str, guest: str
 ) -> None:
-    file = tmp_path / "lab.yaml"
     text = LAB.format(lab=lab, host=f"{{netns: {guest}}}").replace("h1: {}", "h1: {}, h3: {}")
-    file.write_text(text.replace("members: [h1, h2]", "members: [h1, h2, h3]"))
-    ok(opavnic("up", file, "-d"))
+    opavnic.up(text.replace("members: [h1, h2]", "members: [h1, h2, h3]"))
     with child(["opavnic", "logs", "--follow"], stdout=-1, env=environment(tmp_path)) as logs:
         ip("netns", "delete", guest)
-        assert logs.stdout is not None
         assert any("its VNICs are gone" in line for line in logs.stdout)
     assert state_of(opavnic, "h2") == f"lost: network namespace {guest} was deleted"
-    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W10", "10.9.2.2"))
+    opavnic.on("h1", "ping", "-c1", "-W10", "10.9.2.2")
     assert opavnic("exec", "h2", "--", "true").returncode == 1
-    ok(opavnic("down"))
+    opavnic.ok("down")
 
 
 def test_process_is_a_host_until_it_ends(opavnic: Program, tmp_path: Path, lab: str, guest: str) -> None:
     with child(["ip", "netns", "exec", guest, "sh", "-c", "echo on; exec sleep 1000"], stdout=-1) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
         ok(up(opavnic, tmp_path, lab, f"{{pid: {process.pid}}}"))
         ok(inside(guest, "ping", "-c1", "-W10", "10.9.2.1"))
-        assert ok(opavnic("exec", "--print", "h2", "--", "true")).startswith("nsenter --net=/proc/")
+        assert opavnic.ok("exec", "--print", "h2", "--", "true").startswith("nsenter --net=/proc/")
         with child(["opavnic", "logs", "--follow"], stdout=-1, env=environment(tmp_path)) as logs:
             process.kill()
-            assert logs.stdout is not None
             assert any("its VNICs are gone" in line for line in logs.stdout)
     assert state_of(opavnic, "h2") == f"lost: process {process.pid} has ended"
     assert interfaces(guest) == {"lo"}
@@ -234,7 +221,6 @@ esac
 
 def test_container_is_a_host(opavnic: Program, tmp_path: Path, lab: str, guest: str) -> None:
     with child(["ip", "netns", "exec", guest, "sh", "-c", "echo on; exec sleep 1000"], stdout=-1) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
         engine = tmp_path / "bin" / "docker"
         engine.parent.mkdir()
@@ -251,8 +237,8 @@ def test_container_is_a_host(opavnic: Program, tmp_path: Path, lab: str, guest: 
         file.write_text(LAB.format(lab=lab, host="{container: web, engine: docker}"))
         ok(run("up", str(file), "-d"))
         ok(run("exec", "h2", "--", "ping", "-c1", "-W10", "10.9.2.1"))
-        assert ok(opavnic("exec", "--print", "h2", "--", "true")) == "docker exec 1234abcd true\n"
-        assert "interface blue in container web of docker" in ok(opavnic("down"))
+        assert opavnic.ok("exec", "--print", "h2", "--", "true") == "docker exec 1234abcd true\n"
+        assert "interface blue in container web of docker" in opavnic.ok("down")
         assert process.poll() is None
 
 
@@ -268,17 +254,13 @@ def test_virtual_machine_opens_its_tap_and_is_reached(opavnic: Program, tmp_path
     with open("/dev/net/tun", "r+b", buffering=0) as machine:
         fcntl.ioctl(machine, TUNSETIFF, struct.pack("16sH22x", tap.encode(), 0x1002))
         request = ARP.pack(b"\xff" * 6, mac, 0x806, 1, 0x800, 6, 4, 1, mac, address, bytes(6), asker)
-        ok(
-            opavnic(
-                "exec",
-                "h1",
-                "--",
-                "timeout",
-                "30",
-                "sh",
-                "-c",
-                "until ip link show blue | grep -q UP; do :; done",
-            )
+        opavnic.on(
+            "h1",
+            "timeout",
+            "30",
+            "sh",
+            "-c",
+            "until ip link show blue | grep -q UP; do :; done",
         )
         with child(["opavnic", "exec", "h1", "--", "ping", "-W30", "-c1", "h2"], env=environment(tmp_path)):
             answered = False
@@ -292,5 +274,5 @@ def test_virtual_machine_opens_its_tap_and_is_reached(opavnic: Program, tmp_path
                 elif frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == address:
                     machine.write(request)
     assert opavnic("exec", "h2", "--", "true").returncode == 2
-    assert f"interface {tap}" in ok(opavnic("down"))
+    assert f"interface {tap}" in opavnic.ok("down")
     assert tap not in ip("-br", "link")

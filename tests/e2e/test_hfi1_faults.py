@@ -61,8 +61,6 @@ class Shell:
 
     def run(self, line: str) -> str:
         """Run a line, and return what it prints; OSError: the kernel has ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         print(f"{line}; echo '=' $?", file=self._process.stdin, flush=True)
         said: list[str] = []
         for word in self._process.stdout:

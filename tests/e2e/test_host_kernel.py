@@ -66,7 +66,6 @@ async def start(
     lab: Lab, host: str, *arguments: str, program: Sequence[str] = PROGRAM
 ) -> subprocess.Popen[str]:
     started = lab.popen(host, [*program, *arguments], stdin=-1, stdout=-1)
-    assert started.stdout is not None
     assert await asyncio.to_thread(started.stdout.readline) == "listening\n"
     return started
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from e2e.conftest import Program
 from e2e.kernel import wait_until
 from opavnic.lab.file.loader import load_lab
 from opavnic.lab.ownership.namespaces import NETNS_DIR
-from program import ok
-
-if TYPE_CHECKING:
-    from e2e.conftest import Program
 
 LAB = """
 name: setup
@@ -31,15 +27,15 @@ vesws:
 def test_hosts_are_set_up_as_the_lab_file_says(opavnic: Program, tmp_path: Path) -> None:
     file, saved = tmp_path / "lab.yaml", tmp_path / "saved.yaml"
     file.write_text(LAB.replace("DIR", str(tmp_path)))
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
     assert (tmp_path / "said").read_text().split()[:3] == ["r1", "10.9.3.7", "h2"]
     assert (tmp_path / "a b").exists()
     # through the router, by routes of both ends
-    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.3.7"))
+    opavnic.on("h1", "ping", "-c1", "-W20", "10.9.3.7")
     assert opavnic("exec", "r1", "--", "sysctl", "-n", "net.ipv4.conf.red.log_martians").stdout == "1\n"
     assert "10.255.0.7/32" in opavnic("exec", "h2", "--", "ip", "-br", "address", "show", "lo").stdout
     assert "via fd00:2::2 dev blue" in opavnic("exec", "h1", "--", "ip", "-6", "route").stdout
-    (vnic,) = json.loads(opavnic("status", "--json").stdout)["hosts"][0]["vnics"]
+    (vnic,) = opavnic.data("status")["hosts"][0]["vnics"]
     assert (vnic["ip"], vnic["other_ips"]) == ("10.9.2.1/24", ["fd00:2::1/64"])
     # what the file says is not said to be missing from it
     save = opavnic("save", saved)
@@ -66,14 +62,14 @@ vesws:
   - {id: 3, name: red, subnet: [10.9.3.0/24, "fd00:3::/64"], link_local: false, members: all}
 """
     )
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
 
     def addresses(vnic: str) -> str:
         return opavnic("exec", "h1", "--", "ip", "-br", "-6", "address", "show", vnic).stdout
 
     assert "fe80:" in addresses("blue")
     assert ("fd00:3::1" in addresses("red"), "fe80:" in addresses("red")) == (True, False)
-    ok(opavnic("check"))
+    opavnic.ok("check")
     opavnic("save", saved)
     opavnic("down")
     assert [vesw.link_local for vesw in load_lab(saved).vesws] == ["auto", False]
@@ -85,7 +81,7 @@ async def test_static_neighbours_are_there_from_the_start_and_follow_addresses(
     file = tmp_path / "lab.yaml"
     blue = "{id: 2, name: blue, subnet: 10.9.2.0/24, neighbours: static, members: all}"
     file.write_text(f"name: known\nhosts: 3\nvesws: [{blue}]\n")
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
 
     def known(host: str) -> dict[str, str]:
         told = json.loads(opavnic("exec", host, "--", "ip", "-j", "neighbour").stdout)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from opavnic.kernel.cache import find_kernel
 from opavnic_bench.base.sites import until
 from permission import require_kernel
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {lab}
 hosts: {{h1: {{}}, k1: {{kernel: opa_vnic}}}}
 vesws:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from program import ok
+from e2e.conftest import Program
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """
 name: {name}
 hosts: {{h1: {{}}, h2: {{}}}}
@@ -28,7 +24,7 @@ def wait_for_state(opavnic: Program, host: int, state: str) -> None:
     """Ask until the VNIC of a host is in a state; how long that takes is not the point."""
     until = time.monotonic() + PATIENCE_S
     while True:
-        found = json.loads(ok(opavnic("status", "--json")))["hosts"][host]["vnics"][0]["state"]
+        found = opavnic.data("status")["hosts"][host]["vnics"][0]["state"]
         if found == state:
             return
         assert time.monotonic() < until, f"still {found}, not {state}"
@@ -38,17 +34,15 @@ def wait_for_state(opavnic: Program, host: int, state: str) -> None:
 def test_host_whose_driver_crashes_comes_back_with_its_vnic(
     opavnic: Program, tmp_path: Path, datapath: str
 ) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB.format(name=f"crash{os.getpid()}-{datapath}", datapath=datapath))
-    ok(opavnic("up", file, "-d"))
-    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-w20", "10.9.2.2"))
-    ok(opavnic("fault", "add", "crash", "on", "h2"))
+    opavnic.up(LAB.format(name=f"crash{os.getpid()}-{datapath}", datapath=datapath))
+    opavnic.on("h1", "ping", "-c1", "-w20", "10.9.2.2")
+    opavnic.ok("fault", "add", "crash", "on", "h2")
     wait_for_state(opavnic, 1, "not created by the EM")
     assert "does not exist" in opavnic("exec", "h2", "--", "ip", "link", "show", "blue").stderr
-    ok(opavnic("fault", "clear"))
+    opavnic.ok("fault", "clear")
     wait_for_state(opavnic, 1, "up")
-    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-w20", "10.9.2.2"))
-    status = json.loads(ok(opavnic("status", "--json")))
+    opavnic.on("h1", "ping", "-c1", "-w20", "10.9.2.2")
+    status = opavnic.data("status")
     assert status["balance"] == {}
-    down = json.loads(ok(opavnic("down", "--json")))
+    down = opavnic.data("down")
     assert len(down["netdevs"]) == 2, down

@@ -9,11 +9,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.nobody import OPEN_TUN, nobody
 from native_module import needs_native
 from opavnic.lab.file.host_setup import HostSetup
@@ -25,11 +26,15 @@ from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.by_hand import OwnNamespace, namespaces_by_hand
 from processes import child
 from program import ok
-from program import started as started_program
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 # make test gives a whole file to one worker: labs come one after the other
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SHARED = f"t{os.getpid()}-shared"
+
+
+def two_switches(name: str) -> str:
+    """The two-switches example under a name of its own."""
+    return (EXAMPLES / "two-switches.yaml").read_text().replace("name: two-switches", f"name: {name}")
 
 
 @pytest.fixture
@@ -39,30 +44,27 @@ def lab_name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def lab_file(tmp_path: Path, lab_name: str) -> Path:
-    """The two-switches example under a name of its own."""
-    text = (EXAMPLES / "two-switches.yaml").read_text().replace("name: two-switches", f"name: {lab_name}")
     file = tmp_path / "lab.yaml"
-    file.write_text(text)
+    file.write_text(two_switches(lab_name))
     return file
 
 
+def journal_of(opavnic: Program, lab: str) -> Journal:
+    return Journal.from_json((opavnic.root / lab / "state.json").read_text())
+
+
 @pytest.fixture
-def running(opavnic: Program, lab_file: Path, tmp_path: Path, lab_name: str) -> Journal:
+def running(opavnic: Program, lab_file: Path, lab_name: str) -> Journal:
     """A lab in the background, and its journal."""
-    ok(opavnic("up", lab_file, "-d"))
-    return Journal.from_json((tmp_path / "run" / lab_name / "state.json").read_text())
+    opavnic.ok("up", lab_file, "-d")
+    return journal_of(opavnic, lab_name)
 
 
 @pytest.fixture(scope="module")
-def shared(opavnic_of_module: Program, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The name of a lab in the background that no test changes."""
-    name = f"t{os.getpid()}-shared"
-    file = tmp_path_factory.mktemp("lab") / "lab.yaml"
-    file.write_text(
-        (EXAMPLES / "two-switches.yaml").read_text().replace("name: two-switches", f"name: {name}")
-    )
-    ok(opavnic_of_module("up", file, "-d"))
-    return name
+def shared(opavnic_of_module: Program) -> Program:
+    """The program beside a lab in the background that no test changes."""
+    opavnic_of_module.up(two_switches(SHARED))
+    return opavnic_of_module
 
 
 def namespaces(lab: str) -> list[str]:
@@ -78,7 +80,6 @@ def started(lab: str, host: str, *command: str) -> Iterator[subprocess.Popen[str
 
 def heard_until(process: subprocess.Popen[str], text: str) -> str:
     """Return what a program prints up to a line that holds a text."""
-    assert process.stdout is not None
     heard = []
     for line in process.stdout:
         heard.append(line)
@@ -87,44 +88,32 @@ def heard_until(process: subprocess.Popen[str], text: str) -> str:
     raise AssertionError(f"{process.args} never said {text!r}: {heard}")
 
 
-def test_ping_reaches_the_other_host_in_each_switch_both_ways(
-    shared: str, opavnic_of_module: Program
-) -> None:
-    for host, other in (("h1", 2), ("h2", 1)):
-        for net in (2, 3):
-            out = ok(
-                opavnic_of_module("exec", host, "--", "ping", "-c3", "-i0.2", "-w20", f"10.9.{net}.{other}")
-            )
-            assert (
-                " 3 received" in out
-            )  # one that is late on a busy machine is waited for, and others are sent
+def test_ping_reaches_the_other_host_in_each_switch_both_ways(shared: Program) -> None:
+    for host, address in (("h1", "10.9.2.2"), ("h1", "10.9.3.2"), ("h2", "10.9.2.1"), ("h2", "10.9.3.1")):
+        # one that is late on a busy machine is waited for, and others are sent
+        assert " 3 received" in shared.on(host, "ping", "-c3", "-i0.2", "-w20", address)
 
 
-def test_jumbo_frame_passes_where_the_switch_allows_it(shared: str, opavnic_of_module: Program) -> None:
-    ok(opavnic_of_module("exec", "h1", "--", "ping", "-c1", "-W20", "-M", "do", "-s", "8972", "10.9.3.2"))
-    refused = opavnic_of_module(
-        "exec", "h1", "--", "ping", "-c1", "-W2", "-M", "do", "-s", "8972", "10.9.2.2"
-    )
-    assert refused.returncode != 0
+def test_jumbo_frame_passes_where_the_switch_allows_it(shared: Program) -> None:
+    shared.on("h1", "ping", "-c1", "-W20", "-M", "do", "-s", "8972", "10.9.3.2")
+    assert shared("exec", "h1", "--", "ping", "-c1", "-W2", "-Mdo", "-s8972", "10.9.2.2").returncode
 
 
-def test_red_is_not_reached_from_blue_and_not_heard_there(shared: str, opavnic_of_module: Program) -> None:
-    with started(shared, "h2", "tcpdump", "-i", "blue", "-lnnU", "--immediate-mode") as sniffer:
+def test_red_is_not_reached_from_blue_and_not_heard_there(shared: Program) -> None:
+    with started(SHARED, "h2", "tcpdump", "-i", "blue", "-lnnU", "--immediate-mode") as sniffer:
         heard_until(sniffer, "listening on")
         # an address of red, asked for on blue: nobody there has it
-        denied = opavnic_of_module(
-            "exec", "h1", "--", "ping", "-c2", "-i0.2", "-W1", "-I", "blue", "10.9.3.2"
-        )
+        denied = shared("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W1", "-I", "blue", "10.9.3.2")
         assert denied.returncode == 1
-        ok(opavnic_of_module("exec", "h1", "--", "ping", "-c5", "-i0.2", "-W20", "10.9.3.2"))
-        ok(opavnic_of_module("exec", "h1", "--", "ping", "-c2", "-i0.2", "-W20", "10.9.2.2"))
+        shared.on("h1", "ping", "-c5", "-i0.2", "-W20", "10.9.3.2")
+        shared.on("h1", "ping", "-c2", "-i0.2", "-W20", "10.9.2.2")
         # which came after those of red
         heard = heard_until(sniffer, "10.9.2.1 > 10.9.2.2: ICMP echo request")
     assert "10.9.3.2: ICMP" not in heard
     assert "10.9.3.1" not in heard
 
 
-def test_tcp_carries_bytes_intact(shared: str, opavnic_of_module: Program, tmp_path: Path) -> None:
+def test_tcp_carries_bytes_intact(shared: Program, tmp_path: Path) -> None:
     sent, received = tmp_path / "sent", tmp_path / "received"
     sent.write_bytes(os.urandom(3 << 20))
     serve = (
@@ -135,81 +124,75 @@ def test_tcp_carries_bytes_intact(shared: str, opavnic_of_module: Program, tmp_p
         "import socket; s=socket.create_connection(('10.9.2.2', 7777)); "
         f"s.sendall(open({str(sent)!r},'rb').read())"
     )
-    with started(shared, "h2", "python3", "-c", serve) as server:
+    with started(SHARED, "h2", "python3", "-c", serve) as server:
         heard_until(server, "listening")
-        ok(opavnic_of_module("exec", "h1", "--", "python3", "-c", send))
+        shared.on("h1", "python3", "-c", send)
         server.wait(60)
     assert received.read_bytes() == sent.read_bytes()
 
 
-def test_exec_passes_the_exit_code_on_and_names_what_is_unknown(
-    shared: str, opavnic_of_module: Program
-) -> None:
-    assert opavnic_of_module("exec", "h1", "--", "sh", "-c", "exit 7").returncode == 7
-    unknown = opavnic_of_module("exec", "h9", "--", "true")
+def test_exec_passes_the_exit_code_on_and_names_what_is_unknown(shared: Program) -> None:
+    assert shared("exec", "h1", "--", "sh", "-c", "exit 7").returncode == 7
+    unknown = shared("exec", "h9", "--", "true")
     assert unknown.returncode == 2
-    assert unknown.stderr == f'opavnic: unknown host "h9" in lab {shared} (known: h1, h2; nearest: h2)\n'
-    missing = opavnic_of_module("exec", "h1", "--", "no-such-program")
+    assert unknown.stderr == f'opavnic: unknown host "h9" in lab {SHARED} (known: h1, h2; nearest: h2)\n'
+    missing = shared("exec", "h1", "--", "no-such-program")
     assert missing.returncode == 127
     assert missing.stderr == "opavnic: no-such-program: no such program on host h1\n"
-    closed = opavnic_of_module("exec", "h1", "--", "/etc/passwd")
+    closed = shared("exec", "h1", "--", "/etc/passwd")
     assert closed.returncode == 126
     assert closed.stderr == "opavnic: /etc/passwd: cannot be run: Permission denied\n"
-    assert ok(opavnic_of_module("exec", "h1", "--", "ls", "/sys/class/net")).split() == ["blue", "lo", "red"]
-    plain = ok(opavnic_of_module("exec", "h1", "--print", "--", "ping", "10.9.2.2")).split()
-    assert plain == ["ip", "netns", "exec", f"opavnic-{shared}-h1", "ping", "10.9.2.2"]
+    assert shared.on("h1", "ls", "/sys/class/net").split() == ["blue", "lo", "red"]
+    plain = shared.ok("exec", "h1", "--print", "--", "ping", "10.9.2.2").split()
+    assert plain == ["ip", "netns", "exec", f"opavnic-{SHARED}-h1", "ping", "10.9.2.2"]
 
 
 def test_exec_on_a_range_of_hosts_runs_at_once_and_names_the_host_of_each_line(
-    shared: str, opavnic_of_module: Program, tmp_path: Path
+    shared: Program, tmp_path: Path
 ) -> None:
     # each waits for the other: one after the other, they would never end
     meet = f"mkfifo {tmp_path}/$OPAVNIC_HOST 2>/dev/null; cd {tmp_path}; until [ -p h1 -a -p h2 ]; do :; done"
     script = f"{meet}; hostname; printf last >&2; [ $OPAVNIC_HOST = h1 ] || exit 7"
-    done = opavnic_of_module("exec", "h[1-2]", "--", "sh", "-c", script)
+    done = shared("exec", "h[1-2]", "--", "sh", "-c", script)
     assert done.returncode == 7
     assert sorted(done.stdout.splitlines()) == ["h1: h1", "h2: h2"]
     assert sorted(done.stderr.splitlines()) == ["h1: last", "h2: last"]
-    missing = opavnic_of_module("exec", "h[1-2]", "--", "no-such-program")
+    missing = shared("exec", "h[1-2]", "--", "no-such-program")
     assert missing.returncode == 127
     assert sorted(missing.stderr.splitlines()) == [
         f"{host}: opavnic: no-such-program: no such program on host {host}" for host in ("h1", "h2")
     ]
-    unknown = opavnic_of_module("exec", "h[1-3]", "--", "true")
+    unknown = shared("exec", "h[1-3]", "--", "true")
     assert unknown.returncode == 2
-    assert unknown.stderr == f'opavnic: unknown host "h3" in lab {shared} (known: h1, h2; nearest: h2)\n'
-    wrong = opavnic_of_module("exec", "h[3-1]", "--", "true")
+    assert unknown.stderr == f'opavnic: unknown host "h3" in lab {SHARED} (known: h1, h2; nearest: h2)\n'
+    wrong = shared("exec", "h[3-1]", "--", "true")
     assert (wrong.returncode, wrong.stderr) == (2, 'opavnic: exec: "h[3-1]": 3-1 counts down; write 1-3\n')
 
 
-def test_exec_as_rsh_gives_its_words_to_a_shell_of_the_host(shared: str, opavnic_of_module: Program) -> None:
-    done = opavnic_of_module(
-        "exec", "--rsh", "h2", "X=1;", "export", "X;", "sh", "-c", "'echo $X' ;", "hostname"
-    )
+def test_exec_as_rsh_gives_its_words_to_a_shell_of_the_host(shared: Program) -> None:
+    done = shared("exec", "--rsh", "h2", "X=1;", "export", "X;", "sh", "-c", "'echo $X' ;", "hostname")
     assert ok(done).split() == ["1", "h2"]
 
 
-def test_namespace_made_and_deleted_by_a_program_of_a_host_is_that_of_the_machine(
-    shared: str, opavnic_of_module: Program
-) -> None:
-    name = f"{shared}-inner"
-    ok(opavnic_of_module("exec", "h1", "--", "ip", "netns", "add", name))
+def test_namespace_made_and_deleted_by_a_program_of_a_host_is_that_of_the_machine(shared: Program) -> None:
+    name = f"{SHARED}-inner"
+    shared.on("h1", "ip", "netns", "add", name)
     try:
         inside = ["ip", "netns", "exec", name, "readlink", "/proc/self/ns/net"]
         on_machine = subprocess.run(inside, check=False, capture_output=True, text=True)
         assert (on_machine.returncode, on_machine.stderr) == (0, "")
-        assert ok(opavnic_of_module("exec", "h2", "--", *inside)) == on_machine.stdout
+        assert shared.on("h2", *inside) == on_machine.stdout
     finally:
-        deleted = opavnic_of_module("exec", "h1", "--", "ip", "netns", "delete", name)
+        deleted = shared("exec", "h1", "--", "ip", "netns", "delete", name)
         left = (NETNS_DIR / name).exists()
         subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
     ok(deleted)
     assert not left
 
 
-def test_status_tells_what_the_manager_made(shared: str, opavnic_of_module: Program) -> None:
-    status = json.loads(ok(opavnic_of_module("status", "--json", "--counters")))
-    assert status["lab"] == shared
+def test_status_tells_what_the_manager_made(shared: Program) -> None:
+    status = shared.data("status", "--counters")
+    assert status["lab"] == SHARED
     assert status["netdev"] == "tap"
     assert status["balance"] == {}
     assert status["mads"] > 0
@@ -222,61 +205,53 @@ def test_status_tells_what_the_manager_made(shared: str, opavnic_of_module: Prog
     assert vnics[0]["mac"].startswith("06:2c:00:")  # fabric 0x301, virtual switch 2
     assert bytes.fromhex(vnics[0]["mac"].replace(":", ""))[3:] == lid.to_bytes(3, "little")
     assert any(name.endswith("ethtool") for name in status["counters"])
-    assert shared in ok(opavnic_of_module("status"))
-    assert shared in ok(opavnic_of_module("ps"))
-    assert "configured on 'blue'" in ok(opavnic_of_module("logs"))
+    assert SHARED in shared.ok("status")
+    assert SHARED in shared.ok("ps")
+    assert "configured on 'blue'" in shared.ok("logs")
 
 
-def test_stopped_lab_is_told_by_its_pid_and_goes_on_when_continued(
-    running: Journal, opavnic: Program
+FLOOD = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(5000): s.sendto(bytes(100), ('10.9.2.2', 9))
+"""
+both_engines = pytest.mark.parametrize("engine", [pytest.param("native", marks=needs_native), "python"])
+
+
+@both_engines
+def test_stopped_lab_is_told_by_its_pid_and_goes_on_without_having_lost_count_of_a_frame(
+    engine: str, opavnic: Program, lab_name: str
 ) -> None:
-    os.kill(running.pid, signal.SIGSTOP)
+    opavnic.up(f"{two_switches(lab_name)}datapath: {{engine: {engine}}}\n")
+    pid = journal_of(opavnic, lab_name).pid
+    opavnic.on("h1", "ping", "-c1", "-W20", "10.9.2.2")
+    os.kill(pid, signal.SIGSTOP)
     try:
-        for command in (
-            ("status",),
-            ("em", "show", "vports"),
-            ("logs", "-f"),
-            ("mad", "get", "0x11"),
-            ("down",),
-        ):
-            done = opavnic(*command)
+        for command in ("status", "em show vports", "logs -f", "mad get 0x11", "down"):
+            done = opavnic(*command.split())
             assert done.returncode == 1
-            assert done.stderr.startswith(f"opavnic: lab {running.lab} (pid {running.pid}) ")
-            assert f"its process is stopped: kill -CONT {running.pid} lets it go on" in done.stderr
+            assert done.stderr.startswith(f"opavnic: lab {lab_name} (pid {pid}) ")
+            assert f"its process is stopped: kill -CONT {pid} lets it go on" in done.stderr
             assert done.stderr.count("\n") == 1
-        assert ok(opavnic("exec", "h1", "--", "echo", "on")) == "on\n"
+        opavnic.on("h1", "python3", "-c", FLOOD)  # nobody reads the TAP: its queue runs over
     finally:
-        os.kill(running.pid, signal.SIGCONT)
-    ok(opavnic("status"))
-    ok(opavnic("down"))
-
-
-def test_frames_sent_faster_than_read_are_told_by_the_counters_of_the_netdev(
-    running: Journal, opavnic: Program
-) -> None:
-    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.2"))
-    flood = (
-        "import socket\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-        "for _ in range(5000): s.sendto(bytes(100), ('10.9.2.2', 9))"
-    )
-    os.kill(running.pid, signal.SIGSTOP)
-    try:
-        ok(opavnic("exec", "h1", "--", "python3", "-c", flood))
-    finally:
-        os.kill(running.pid, signal.SIGCONT)
-    counters = json.loads(ok(opavnic("status", "--json", "--counters")))["counters"]
-    kernel = counters["h1/blue netdev"]
-    assert kernel["tx_dropped"] > 1000
+        os.kill(pid, signal.SIGCONT)
+    opavnic.on("h1", "ping", "-c1", "-w30", "10.9.2.2")
+    status = opavnic.data("status", "--counters")
+    kernel = status["counters"]["h1/blue netdev"]
+    assert status["drops"]["h1/blue netdev"]["tx_dropped"] == kernel["tx_dropped"] > 1000
     assert 0 < kernel["tx_packets"] < 4000
-    assert "tx_dropped: its queue was full" in ok(opavnic("status", "--counters"))
+    assert status["balance"] == {}
+    assert "tx_dropped: its queue was full" in opavnic.ok("status", "--counters")
+    opavnic.ok("down")
 
 
-@pytest.mark.parametrize("engine", [pytest.param("native", marks=needs_native), "python"])
+@both_engines
 def test_vnic_in_a_namespace_that_is_not_the_labs_goes_on_working(
     engine: str, lab_file: Path, lab_name: str, opavnic: Program
 ) -> None:
     lab_file.write_text(f"{lab_file.read_text()}datapath: {{engine: {engine}}}\n")
-    ok(opavnic("up", lab_file, "-d"))
+    opavnic.ok("up", lab_file, "-d")
     other, own = f"{lab_name}-other", f"opavnic-{lab_name}-h1"
     ip("netns", "add", other)
     try:
@@ -285,27 +260,42 @@ def test_vnic_in_a_namespace_that_is_not_the_labs_goes_on_working(
             ip("-n", there, "address", "add", "10.9.2.1/24", "dev", "blue")
             ip("-n", there, "link", "set", "dev", "blue", "up")
             ip("netns", "exec", there, "ping", "-c1", "-w20", "10.9.2.2")
-            assert text in next(line for line in ok(opavnic("status")).splitlines() if line.startswith("h1 "))
+            assert text in next(line for line in opavnic.ok("status").splitlines() if line.startswith("h1 "))
         ip("-n", own, "link", "set", "dev", "blue", "netns", other)
-        ok(opavnic("down"))
+        opavnic.ok("down")
         left = json.loads(ip("-n", other, "-j", "link").stdout)
         assert [link["ifname"] for link in left] == ["lo"]
     finally:
         ip("netns", "del", other)
 
 
-def test_save_names_what_the_hosts_have_changed(running: Journal, opavnic: Program, tmp_path: Path) -> None:
+def test_changes_of_the_host_are_seen_and_named_by_save(
+    running: Journal, opavnic: Program, tmp_path: Path
+) -> None:
+    def blue(*keys: str) -> tuple[object, ...]:
+        vnic = opavnic.data("status")["hosts"][0]["vnics"][0]
+        return tuple(vnic[key] for key in keys)
+
+    def change(*commands: str) -> None:
+        for command in commands:
+            opavnic.on("h1", *command.split())
+
     assert opavnic("save").stderr == ""
-    for command in (
+    change("ip link set blue address 02:aa:bb:cc:dd:ee", "ip link set blue mtu 1400")
+    assert blue("mac", "mtu") == ("02:aa:bb:cc:dd:ee", 1400)
+    change("ip link set blue mtu 9000")
+    assert blue("mtu") == (1400,)
+    change("ip link set blue down")
+    assert blue("state", "carrier", "oper_state") == ("down", False, 1)
+    change("ip link set blue up")
+    assert blue("state", "carrier", "oper_state") == ("up", True, 3)
+    change(
         "ip address add 10.44.0.1/24 dev blue",
-        "ip link set blue mtu 1400",
         "ip route add 10.50.0.0/16 via 10.9.2.2",
-        "ip link set blue address 02:aa:bb:cc:dd:ee",
         "ip link add br0 type bridge",
         "sysctl -qw net.ipv4.ip_forward=1",
         "ip link set red name scarlet",
-    ):
-        ok(opavnic("exec", "h1", "--", *command.split()))
+    )
     done = opavnic("save", tmp_path / "saved.yaml")
     left_out = [line.partition("cannot hold it: ")[2] for line in done.stderr.splitlines()]
     assert sorted(filter(None, left_out)) == [
@@ -317,7 +307,7 @@ def test_save_names_what_the_hosts_have_changed(running: Journal, opavnic: Progr
         "h1: route 10.50.0.0/16 via 10.9.2.2",
         "h1: sysctl net.ipv4.ip_forward = 1",
     ]
-    ok(opavnic("validate", tmp_path / "saved.yaml"))
+    opavnic.ok("validate", tmp_path / "saved.yaml")
 
 
 def test_namespace_that_cannot_be_read_hides_nothing_of_the_others(namespace: Path) -> None:
@@ -361,34 +351,28 @@ def test_lab_comes_up_with_every_standard_stream_closed(
     lab_file: Path, lab_name: str, opavnic: Program
 ) -> None:
     program = f"exec {sys.executable} -m opavnic.cli.main up {lab_file} -d <&- >&- 2>&-"
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(lab_file.parent / "run")}
-    assert subprocess.run(["sh", "-c", program], env=environment, timeout=60, check=False).returncode == 0
-    assert json.loads(ok(opavnic("status", "--json")))["lab"] == lab_name
-    ok(opavnic("down"))
+    done = subprocess.run(["sh", "-c", program], env=opavnic.environment, timeout=60, check=False)
+    assert done.returncode == 0
+    assert opavnic.data("status")["lab"] == lab_name
+    opavnic.ok("down")
 
 
-def test_second_up_is_refused_with_the_pid(running: Journal, opavnic: Program, lab_file: Path) -> None:
-    again = opavnic("up", lab_file, "-d")
-    assert again.returncode == 1
-    assert (
-        again.stderr.splitlines()[-1] == f"opavnic: lab {running.lab} is already running (pid {running.pid})"
-    )
-    assert len(namespaces(running.lab)) == 2
+def test_second_up_is_refused_with_the_pid(shared: Program) -> None:
+    again = shared("up", shared.directory / "lab.yaml", "-d")
+    told = f"opavnic: lab {SHARED} is already running (pid {journal_of(shared, SHARED).pid})"
+    assert (again.returncode, again.stderr.splitlines()[-1]) == (1, told)
+    assert len(namespaces(SHARED)) == 2
 
 
 def test_down_leaves_nothing_and_ends_the_programs_of_the_lab(running: Journal, opavnic: Program) -> None:
-    ok(opavnic("exec", "h1", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 &"))
+    opavnic.on("h1", "sh", "-c", "sleep 1000 >/dev/null 2>&1 &")
     with started(running.lab, "h2", "sh", "-c", "trap '' TERM; echo on; sleep 1000") as stubborn:
         heard_until(stubborn, "on")
         assert len(programs_in(running.identities)) >= 2
-        out = ok(opavnic("down"))
+        out = opavnic.ok("down")
         assert stubborn.wait(60) == -signal.SIGKILL
-    for line in (
-        f"interface blue in opavnic-{running.lab}-h1",
-        f"namespace opavnic-{running.lab}-h2",
-        "program sleep",
-    ):
-        assert line in out
+    for line in ("interface blue in opavnic-{}-h1", "namespace opavnic-{}-h2", "program sleep"):
+        assert line.format(running.lab) in out
     assert namespaces(running.lab) == []
     assert programs_in(running.identities) == []
     assert process_start_time(running.pid) is None
@@ -397,32 +381,32 @@ def test_down_leaves_nothing_and_ends_the_programs_of_the_lab(running: Journal, 
     assert gone.stderr == f'opavnic: lab "{running.lab}" is not running (no lab is running)\n'
 
 
-def test_lab_whose_control_socket_is_gone_is_ended_all_the_same(
-    running: Journal, opavnic: Program, tmp_path: Path
-) -> None:
-    (tmp_path / "run" / running.lab / "control.sock").unlink()
-    assert f"namespace opavnic-{running.lab}-h1" in ok(opavnic("down"))
-    assert namespaces(running.lab) == []
-
-
-def test_killed_lab_is_pruned_whole_and_comes_up_again(
+def test_killed_lab_is_pruned_whole_and_comes_up_again_with_or_without_prune(
     running: Journal, opavnic: Program, lab_file: Path
 ) -> None:
     with started(running.lab, "h1", "sleep", "1000") as sleeper:
         os.kill(running.pid, signal.SIGKILL)
-        assert ok(opavnic("ps", "--json")).count("gone (opavnic prune)") == 1
-        assert "configured on 'red'" in ok(opavnic("logs", "--lab", running.lab))
-        assert "configured on 'red'" in ok(opavnic("logs"))
-        planned = ok(opavnic("prune", "--dry-run"))
+        assert opavnic.ok("ps", "--json").count("gone (opavnic prune)") == 1
+        assert "configured on 'red'" in opavnic.ok("logs", "--lab", running.lab)
+        assert "configured on 'red'" in opavnic.ok("logs")
+        planned = opavnic.ok("prune", "--dry-run")
         assert f"namespace opavnic-{running.lab}-h1" in planned
         assert len(namespaces(running.lab)) == 2
-        removed = json.loads(ok(opavnic("prune", "--json")))["labs"][0]
+        removed = opavnic.data("prune")["labs"][0]
         assert removed["namespaces"] == [f"opavnic-{running.lab}-h1", f"opavnic-{running.lab}-h2"]
         assert sleeper.wait(60) == -signal.SIGTERM
     assert namespaces(running.lab) == []
-    assert ok(opavnic("prune")) == "nothing to remove\n"
-    ok(opavnic("up", lab_file, "-d"))
-    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W20", "10.9.2.2"))
+    assert opavnic.ok("prune") == "nothing to remove\n"
+    opavnic.ok("up", lab_file, "-d")
+    opavnic.on("h1", "ping", "-c1", "-W20", "10.9.2.2")
+    os.kill(journal_of(opavnic, running.lab).pid, signal.SIGKILL)
+    done = opavnic("up", lab_file, "-d")
+    assert (done.returncode, "removed what an earlier run" in done.stderr) == (0, True)
+    opavnic.on("h2", "ping", "-c1", "-W20", "10.9.3.1")
+    # and one whose control socket is gone is ended all the same
+    (opavnic.root / running.lab / "control.sock").unlink()
+    assert f"namespace opavnic-{running.lab}-h1" in opavnic.ok("down")
+    assert namespaces(running.lab) == []
 
 
 def test_lab_is_pruned_while_the_kernel_still_takes_its_killed_process_apart(
@@ -433,16 +417,6 @@ def test_lab_is_pruned_while_the_kernel_still_takes_its_killed_process_apart(
     assert [removed.lab for removed in prune(dry_run=True)] == [lab_name]
     assert [removed.lab for removed in prune()] == [lab_name]
     assert namespaces(lab_name) == []
-
-
-def test_killed_lab_can_come_up_again_without_prune(
-    running: Journal, opavnic: Program, lab_file: Path
-) -> None:
-    os.kill(running.pid, signal.SIGKILL)
-    done = opavnic("up", lab_file, "-d")
-    assert "removed what an earlier run" in done.stderr
-    assert done.returncode == 0
-    ok(opavnic("exec", "h2", "--", "ping", "-c1", "-W20", "10.9.3.1"))
 
 
 def test_namespace_of_somebody_else_is_refused_and_left_alone(
@@ -464,34 +438,16 @@ def test_namespace_of_somebody_else_is_refused_and_left_alone(
         subprocess.run(["ip", "netns", "delete", theirs], check=True)
 
 
-def test_interrupt_in_the_foreground_removes_the_lab(lab_file: Path, lab_name: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with started_program(["up", lab_file], env=environment, stdout=-1, stderr=-1) as process:
-        assert process.stderr is not None
-        assert any("end it with Ctrl-C" in line for line in process.stderr)
-        assert len(namespaces(lab_name)) == 2
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "blue" in out
-    assert f"namespace opavnic-{lab_name}-h1" in err
-    assert namespaces(lab_name) == []
-
-
 def test_host_vnic_appears_on_the_machine_and_goes(opavnic: Program, tmp_path: Path, lab_name: str) -> None:
     text = (EXAMPLES / "host-vnic.yaml").read_text().replace("name: host-vnic", f"name: {lab_name}")
-    file = tmp_path / "lab.yaml"
-    file.write_text(text.replace("name: green", "name: tgreen"))
-    ok(opavnic("up", file, "-d"))
+    opavnic.up(text.replace("name: green", "name: tgreen"))
     shown = subprocess.run(
         ["ip", "link", "show", "dev", "tgreen"], capture_output=True, text=True, check=True
     )
     assert f"alias opavnic:{lab_name}" in shown.stdout
     subprocess.run(["ping", "-c2", "-i0.2", "-W20", "-q", "10.9.4.2"], check=True, capture_output=True)
-    assert ok(opavnic("exec", "me", "--", "ip", "-br", "address", "show", "dev", "tgreen")).startswith(
-        "tgreen"
-    )
-    assert "interface tgreen on the host" in ok(opavnic("down"))
+    assert opavnic.on("me", "ip", "-br", "address", "show", "dev", "tgreen").startswith("tgreen")
+    assert "interface tgreen on the host" in opavnic.ok("down")
     assert (
         subprocess.run(["ip", "link", "show", "dev", "tgreen"], capture_output=True, check=False).returncode
         != 0
@@ -503,36 +459,17 @@ def test_hosts_on_the_machine_get_names_of_their_own_for_vports_that_no_file_nam
 ) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(f"name: {lab_name}\nhosts: {{m1: {{netns: host}}, m2: {{netns: host}}}}\nem: external\n")
-    hosts = json.loads(ok(opavnic("up", file, "-d", "--json")))["hosts"]
+    hosts = opavnic.data("up", file, "-d")["hosts"]
     for host in hosts:
-        ok(opavnic("mad", "set", "vesw-port-info", "--lid", host["lid"], "--vport", "251", "vesw_id=9"))
-    hosts = json.loads(ok(opavnic("status", "--json")))["hosts"]
+        opavnic.ok("mad", "set", "vesw-port-info", "--lid", host["lid"], "--vport", "251", "vesw_id=9")
+    hosts = opavnic.data("status")["hosts"]
     assert [[vnic["interface"] for vnic in host["vnics"]] for host in hosts] == [["vnic251"], ["m2-vnic251"]]
     shown = subprocess.run(["ip", "link", "show"], capture_output=True, text=True, check=True).stdout
     assert ": vnic251: " in shown
     assert ": m2-vnic251: " in shown
-    down = ok(opavnic("down"))
+    down = opavnic.ok("down")
     assert "interface vnic251 on the host" in down
     assert "interface m2-vnic251 on the host" in down
-
-
-def test_mac_mtu_and_link_changes_of_the_host_are_seen(running: Journal, opavnic: Program) -> None:
-    def blue() -> dict[str, object]:
-        status = json.loads(ok(opavnic("status", "--json")))
-        return dict(status["hosts"][0]["vnics"][0])
-
-    def change(*words: str) -> None:
-        ok(opavnic("exec", "h1", "--", "ip", "link", "set", "dev", "blue", *words))
-
-    change("address", "02:00:00:00:00:77")
-    change("mtu", "1400")
-    assert (blue()["mac"], blue()["mtu"]) == ("02:00:00:00:00:77", 1400)
-    change("mtu", "9000")
-    assert blue()["mtu"] == 1400
-    change("down")
-    assert (blue()["state"], blue()["carrier"], blue()["oper_state"]) == ("down", False, 1)
-    change("up")
-    assert (blue()["state"], blue()["carrier"], blue()["oper_state"]) == ("up", True, 3)
 
 
 def test_lab_file_that_is_wrong_is_told_with_line_and_makes_nothing(opavnic: Program, tmp_path: Path) -> None:
@@ -549,7 +486,7 @@ def test_lab_file_that_is_wrong_is_told_with_line_and_makes_nothing(opavnic: Pro
 
 @pytest.mark.parametrize("netdev", ["tap", "memory"])
 def test_demo_passes_and_its_json_says_so(opavnic: Program, netdev: str) -> None:
-    data = json.loads(ok(opavnic("demo", "--json", "--netdev", netdev)))
+    data = opavnic.data("demo", "--netdev", netdev)
     assert data["ok"] is True
     assert data["netdev"] == netdev
     assert [(ping["vesw"], ping["source"], ping["received"]) for ping in data["pings"]] == [

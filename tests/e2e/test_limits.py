@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
+from e2e.conftest import Program
 from opavnic.lab.file.loader import load_lab
 from opavnic.lab.hosts.descriptors import OWN, needed
-from program import ok
 
-Program = Callable[..., "CompletedProcess[str]"]
 HOSTS = 60
 
 
@@ -42,9 +39,9 @@ def test_lab_of_60_hosts_runs_under_a_soft_limit_of_128_files(
     opavnic: Program, lab_file: Path, soft_limit: Callable[[int], None]
 ) -> None:
     soft_limit(128)
-    status = json.loads(ok(opavnic("up", lab_file, "-d", "--json")))
+    status = opavnic.data("up", lab_file, "-d")
     assert [vnic["state"] for host in status["hosts"] for vnic in host["vnics"]] == ["up"] * HOSTS
-    ok(opavnic("exec", "h0", "--", "ping", "-c1", "-W20", f"10.9.2.{HOSTS}"))
+    opavnic.on("h0", "ping", "-c1", "-W20", f"10.9.2.{HOSTS}")
     shown = opavnic("exec", "h0", "--", "sh", "-c", "ulimit -S -n")
     assert shown.stdout == "128\n"
     opened = len(os.listdir(f"/proc/{status['pid']}/fd"))

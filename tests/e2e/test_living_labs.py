@@ -6,17 +6,14 @@ import json
 import re
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
+from e2e.conftest import Program
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from processes import child
-from program import ok
-
-if TYPE_CHECKING:
-    from e2e.conftest import Program
 
 LAB = """
 name: living
@@ -51,20 +48,20 @@ def settled(status: Any) -> Any:
 def test_what_stays_loses_nothing_while_a_lab_changes(opavnic: Program, tmp_path: Path, coming: int) -> None:
     file, saved = tmp_path / "lab.yaml", tmp_path / "saved.yaml"
     file.write_text(LAB)
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
     train = ["ip", "netns", "exec", "opavnic-living-h1", "ping", "-i", "0.001", "10.9.2.2"]
     with (tmp_path / "train").open("w+") as heard, child(train, stdout=heard) as pings:
         for number in range(coming):
-            ok(opavnic("host", "add", f"n{number}", "--vesw", "blue", "--vesw", "red"))
-            ok(opavnic("exec", f"n{number}", "--", "ping", "-c1", "-W20", "h3.red"))
+            opavnic.ok("host", "add", f"n{number}", "--vesw", "blue", "--vesw", "red")
+            opavnic.on(f"n{number}", "ping", "-c1", "-W20", "h3.red")
             if number % 2:
-                ok(opavnic("host", "remove", f"n{number - 1}"))
-                ok(opavnic("link", "remove", "leaf1:3", "spine1:2"))
-                ok(opavnic("link", "add", "leaf1:3", "spine1:2", "{rate: 25G}"))
-        ok(opavnic("vesw", "leave", "red", "h1"))
-        ok(opavnic("vesw", "join", "red", "h4"))
-        ok(opavnic("vesw", "add", "{name: green, subnet: 10.9.4.0/24, pkey: 0x8004, members: [h1, h4]}"))
-        ok(opavnic("exec", "h4", "--", "ping", "-c1", "-W20", "h1.green"))
+                opavnic.ok("host", "remove", f"n{number - 1}")
+                opavnic.ok("link", "remove", "leaf1:3", "spine1:2")
+                opavnic.ok("link", "add", "leaf1:3", "spine1:2", "{rate: 25G}")
+        opavnic.ok("vesw", "leave", "red", "h1")
+        opavnic.ok("vesw", "join", "red", "h4")
+        opavnic.ok("vesw", "add", "{name: green, subnet: 10.9.4.0/24, pkey: 0x8004, members: [h1, h4]}")
+        opavnic.on("h4", "ping", "-c1", "-W20", "h1.green")
         pings.send_signal(signal.SIGINT)
         pings.wait()
         heard.seek(0)
@@ -73,14 +70,14 @@ def test_what_stays_loses_nothing_while_a_lab_changes(opavnic: Program, tmp_path
     assert sorted(answered) == list(
         range(1, max(answered) + 1)
     )  # what is on its way at the end counts for nothing
-    before = json.loads(ok(opavnic("status", "--json")))
+    before = opavnic.data("status")
     assert before["balance"] == {}
-    ok(opavnic("save", saved))
-    assert ok(opavnic("apply", saved, "--dry-run")) == ""
-    ok(opavnic("down"))
+    opavnic.ok("save", saved)
+    assert opavnic.ok("apply", saved, "--dry-run") == ""
+    opavnic.ok("down")
     assert list(NETNS_DIR.glob("opavnic-living-*")) == []
-    ok(opavnic("up", saved, "-d"))
-    after = json.loads(ok(opavnic("status", "--json")))
+    opavnic.ok("up", saved, "-d")
+    after = opavnic.data("status")
     assert settled(after) == settled(before)
     _follows_a_file(opavnic, saved, tmp_path / "changed.yaml")
 
@@ -98,11 +95,11 @@ def _follows_a_file(opavnic: Program, saved: Path, changed: Path) -> None:
     data["hosts"]["h3"] = {**data["hosts"]["h3"], "routes": ["10.7.0.0/16 via 10.9.2.1"]}
     changed.write_text(yaml.safe_dump(data, sort_keys=False))
     steps = ["host remove h2", "host h3: routes", "vesw leave blue h2"]
-    assert ok(opavnic("apply", changed, "--dry-run")).splitlines() == steps
-    assert "h2" in ok(opavnic("status", "--all"))
-    assert ok(opavnic("apply", changed)).splitlines() == steps
-    assert "10.7.0.0/16 via 10.9.2.1" in ok(opavnic("exec", "h3", "--", "ip", "route"))
-    assert ok(opavnic("apply", changed, "--dry-run")) == ""
+    assert opavnic.ok("apply", changed, "--dry-run").splitlines() == steps
+    assert "h2" in opavnic.ok("status", "--all")
+    assert opavnic.ok("apply", changed).splitlines() == steps
+    assert "10.7.0.0/16 via 10.9.2.1" in opavnic.on("h3", "ip", "route")
+    assert opavnic.ok("apply", changed, "--dry-run") == ""
     changed.write_text(changed.read_text() + "seed: 7\n")
     refused = opavnic("apply", changed)
     assert refused.returncode == 2

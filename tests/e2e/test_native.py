@@ -28,7 +28,7 @@ from opavnic.lab.ownership.namespaces import NETNS_DIR
 from opavnic.lab.run.lab import Lab
 from permission import require
 from processes import child
-from program import ok, started
+from program import started
 
 pytestmark = needs_native
 
@@ -54,7 +54,6 @@ def model(mtu: int = 1500, **more: Any) -> LabModel:
 async def stream(lab: Lab, size: int) -> None:
     """Send `size` bytes from h1 to h2 and assert that the same bytes arrive."""
     receiver = lab.popen("h2", [*STREAM, "receive", "10.9.2.2"], stdin=-3, stdout=-1)
-    assert receiver.stdout is not None
     assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
     sent = await lab.run("h1", [*STREAM, "send", "10.9.2.2", str(size)], timeout_s=110)
     out, _ = await asyncio.to_thread(receiver.communicate)
@@ -114,7 +113,6 @@ async def test_many_flows_are_taken_in_by_all_processors_as_long_as_they_last() 
         carrier = lab.world.carrier
         assert carrier is not None
         server = lab.popen("h2", ["iperf3", "-s", "-1", "--forceflush"], stdin=-3, stdout=-1)
-        assert server.stdout is not None
         while "listening" not in await asyncio.to_thread(server.stdout.readline):
             assert server.poll() is None
         client = lab.popen("h1", ["iperf3", "-c", "10.9.2.2", "-P", "8", "-t", "90"], stdin=-3, stdout=-3)
@@ -143,7 +141,7 @@ async def test_damaged_packets_are_all_rejected_and_the_stream_arrives(icrc: str
 
 def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Program, tmp_path: Path) -> None:
     def run(*words: str | Path) -> str:
-        return ok(opavnic(*words))
+        return opavnic.ok(*words)
 
     file = tmp_path / "lab.json"
     file.write_text(model().model_dump_json(exclude_unset=True))
@@ -153,7 +151,6 @@ def test_damage_by_the_fault_command_stays_on_the_native_datapath(opavnic: Progr
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     command = ["exec", "h2", "--", *STREAM, "receive", "10.9.2.2"]
     with started(command, stdout=subprocess.PIPE, env=environment) as receiver:
-        assert receiver.stdout is not None
         assert receiver.stdout.readline() == "listening\n"
         sent = run("exec", "h1", "--", *STREAM, "send", "10.9.2.2", str(200 << 20))
         assert receiver.stdout.read() == sent
@@ -194,7 +191,6 @@ async def datagrams_merged(lab: Lab, count: int) -> int:
     assert adapter is not None
     await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])  # addresses are resolved from here on
     receiver = lab.popen("h2", [*DATAGRAMS, "receive", "10.9.2.2", str(count)], stdin=-3, stdout=-1)
-    assert receiver.stdout is not None
     assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
     lab.world.carrier.sync()
     before = adapter.counters.rx_merged
@@ -303,7 +299,6 @@ async def checksums_on_the_far_tap(lab: Lab) -> Counter[str]:
         stdout=-1,
         stderr=-1,
     )
-    assert capture.stderr is not None
     await asyncio.to_thread(capture.stderr.readline)
     await stream(lab, 40 << 20)
     out, _ = await asyncio.to_thread(capture.communicate)
@@ -389,7 +384,6 @@ class Breakage:
 
 def replaced_descriptor(_: Path) -> Breakage:
     def trigger(lab: subprocess.Popen[str]) -> None:
-        assert lab.stdin is not None
         lab.stdin.write("now\n")
         lab.stdin.flush()
         assert any("replaced" in line for line in lab.stdout or ())
@@ -428,7 +422,6 @@ def test_dead_thread_ends_the_lab_and_hosts_stay_until_down(
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run"), **broken.variables}
     command = [sys.executable, *broken.program, "up", str(file)]
     with child(command, stdin=-1, stdout=-1, stderr=subprocess.STDOUT, env=environment) as lab:
-        assert lab.stdout is not None
         assert any("ready" in line for line in lab.stdout)
         broken.trigger(lab)
         program = opavnic("exec", "h2", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
@@ -442,11 +435,11 @@ def test_dead_thread_ends_the_lab_and_hosts_stay_until_down(
         assert len(list(NETNS_DIR.glob(f"opavnic-{name}-*"))) == 2
         assert "10.9.2.1" in opavnic("exec", "h1", "--", "ip", "addr", "show", "blue").stdout
         assert Path("/proc", program.stdout.strip(), "comm").read_text() == "sleep\n"
-        status = json.loads(opavnic("status", "--json").stdout)
+        status = opavnic.data("status")
         assert status["failure"] == reason
         assert {vnic["state"] for host in status["hosts"] for vnic in host["vnics"]} == {"ended"}
         assert f"it has ended: {reason}" in opavnic("status").stdout
-        (listed,) = json.loads(opavnic("ps", "--json").stdout)
+        (listed,) = opavnic.data("ps")
         assert (listed["state"], listed["failure"]) == ("ended (opavnic down)", reason)
         again = opavnic("up", file)
         assert (again.returncode, again.stderr.count("opavnic down")) == (1, 1)

@@ -76,7 +76,6 @@ with bench_namespaces("hub") as (made,):
 
 def test_bench_removes_what_a_killed_one_left_and_nothing_of_one_that_runs() -> None:
     with child([sys.executable, "-c", MAKING], stdin=-1, stdout=-1) as other:
-        assert other.stdout is not None
         left = other.stdout.readline().strip()
         with bench_namespaces("hub") as (own,):  # as of the other: two may run side by side
             assert not {own, left} & set(remove_namespaces())

@@ -6,18 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from e2e.conftest import Program
 from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
-from program import ok, started
+from program import started
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own-em"
 LIDS = ("3", "4")
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(params=["em.c", "em.py"])
@@ -38,11 +37,10 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 def test_manager_of_ones_own_brings_up_a_virtual_switch_with_broadcast(
     opavnic: Program, tmp_path: Path, manager: list[str]
 ) -> None:
-    ok(opavnic("up", EXAMPLE / "lab.yaml", "-d"))
+    opavnic.ok("up", EXAMPLE / "lab.yaml", "-d")
     command = ["exec", "--umad", "h1", "--", *manager, *LIDS]
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
     with started(command, stdout=-1, stderr=-2, env=environment) as process:
-        assert process.stdout is not None
         wanted = {f"LID {lid} is on virtual switch 2" for lid in LIDS} | {
             f"trap of LID {lid}" for lid in LIDS
         }
@@ -52,4 +50,4 @@ def test_manager_of_ones_own_brings_up_a_virtual_switch_with_broadcast(
             assert line, said
             said.append(line)
             wanted = {start for start in wanted if not line.startswith(start)}
-        ok(opavnic("exec", "h2", "--", "ping", "-c", "1", "-w", "30", "10.9.2.3"))  # found by a broadcast
+        opavnic.on("h2", "ping", "-c", "1", "-w", "30", "10.9.2.3")  # found by a broadcast

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.nobody import OPEN_TUN, Nobody, nobody
 from opavnic.lab.ownership.cleanup import prune
 from opavnic.lab.ownership.identity import NamespaceId
@@ -32,7 +33,6 @@ from processes import child
 from program import ok
 
 TraceFunction = Callable[[FrameType, str, object], Any]
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = "name: {name}\nhosts: {{h1: {{}}, h2: {{}}}}\nvesws: [{{id: 2, name: blue, members: [h1, h2]}}]\n"
 
 
@@ -41,7 +41,6 @@ def program(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A program that runs, inside what `command` enters, until the context ends."""
     words = [*command, "sh", "-c", "echo on; exec sleep 1000"]
     with child(words, stdout=-1, **options) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
         yield process
 
@@ -95,7 +94,7 @@ def file(tmp_path: Path, name: str) -> Path:
 @pytest.fixture
 def killed(opavnic: Program, root: Path, file: Path, name: str) -> Iterator[str]:
     """A lab whose process was killed; what is still there of its names goes with the test."""
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
     kill(journal_of(root, name)["pid"])
     yield name
     for left in NETNS_DIR.glob(f"*{name}*"):
@@ -123,8 +122,8 @@ def test_program_in_a_namespace_on_a_reused_inode_survives_prune(
         program("ip", "netns", "exec", replaced) as theirs,
         program("ip", "netns", "exec", f"opavnic-{killed}-h2") as own,
     ):
-        planned = ok(opavnic("prune", "--dry-run"))
-        out = ok(opavnic("prune"))
+        planned = opavnic.ok("prune", "--dry-run")
+        out = opavnic.ok("prune")
         assert theirs.poll() is None
         assert own.wait(60) == -signal.SIGTERM
         for text in (planned, out):
@@ -139,9 +138,9 @@ def test_program_in_a_namespace_on_a_reused_inode_survives_the_next_up(
     replaced: str, killed: str, opavnic: Program, file: Path
 ) -> None:
     with program("ip", "netns", "exec", replaced) as theirs:
-        ok(opavnic("up", file, "-d"))
+        opavnic.ok("up", file, "-d")
         assert theirs.poll() is None
-        ok(opavnic("down"))
+        opavnic.ok("down")
         assert theirs.poll() is None
     assert (NETNS_DIR / replaced).exists()
 
@@ -155,8 +154,8 @@ def test_name_made_again_by_somebody_else_is_left_alone_with_its_programs(
     inodes = [inode(theirs), inode(f"opavnic-{killed}-h2")]
     rewrite(root, killed, namespaces=with_inodes(journal_of(root, killed), inodes))
     with program("ip", "netns", "exec", theirs) as stranger:
-        planned = ok(opavnic("prune", "--dry-run"))
-        out = ok(opavnic("prune"))
+        planned = opavnic.ok("prune", "--dry-run")
+        out = opavnic.ok("prune")
         assert stranger.poll() is None
     for text in (planned, out):
         assert f"(left alone: namespace {theirs}, not of this lab)" in text
@@ -169,7 +168,7 @@ def test_journal_of_another_boot_touches_nothing_but_its_directory(
 ) -> None:
     rewrite(root, killed, boot="00000000-0000-4000-8000-000000000000")
     with program("ip", "netns", "exec", f"opavnic-{killed}-h1") as stranger:
-        out = ok(opavnic("prune"))
+        out = opavnic.ok("prune")
         assert stranger.poll() is None
     assert out == f"lab {killed} is gone, removed:\n  directory {root / killed}\n"
     assert not (root / killed).exists()
@@ -179,13 +178,13 @@ def test_journal_of_another_boot_touches_nothing_but_its_directory(
 def test_name_made_again_while_the_lab_ends_is_not_called_its_leftover(
     opavnic: Program, file: Path, name: str
 ) -> None:
-    ok(opavnic("up", file, "-d"))
+    opavnic.ok("up", file, "-d")
     theirs = f"opavnic-{name}-h1"
     netns("delete", theirs)
     netns("add", theirs)
     try:
         with program("ip", "netns", "exec", theirs) as stranger:
-            assert f"(left alone: namespace {theirs}, not of this lab)" in ok(opavnic("down"))
+            assert f"(left alone: namespace {theirs}, not of this lab)" in opavnic.ok("down")
             assert stranger.poll() is None
         assert (NETNS_DIR / theirs).exists()
     finally:
@@ -297,7 +296,6 @@ def program_of(user: Nobody, lab: str, host: str) -> Iterator[subprocess.Popen[s
     """A program that runs on a host until the context ends."""
     words = ["sh", "-c", "echo on; exec sleep 1000"]
     with user.started("exec", host, "--lab", lab, "--", *words, stdout=-1) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "on\n"
         yield process
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from program import ok
+from e2e.conftest import Program
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """
 name: {name}
 hosts: {{h1: {{hfis: 2}}, h2: {{}}}}
@@ -25,7 +22,7 @@ PREFER_LIVE_RAILS = ("sysctl", "-qw", "net.ipv4.conf.all.ignore_routes_with_link
 @pytest.fixture
 def packets(opavnic: Program) -> Callable[[str], int]:
     def sent(hfi: str) -> int:
-        links = json.loads(ok(opavnic("status", "--json")))["links"]
+        links = opavnic.data("status")["links"]
         return next(int(link["packets_forth"]) for link in links if link["name"].startswith(f"{hfi}:1->"))
 
     return sent
@@ -34,23 +31,21 @@ def packets(opavnic: Program) -> Callable[[str], int]:
 def test_host_goes_on_over_its_other_rail_when_one_is_cut(
     opavnic: Program, tmp_path: Path, packets: Callable[[str], int]
 ) -> None:
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB.format(name=f"rails{os.getpid()}"))
-    ok(opavnic("up", file, "-d"))
-    status = json.loads(ok(opavnic("status", "--json")))
+    opavnic.up(LAB.format(name=f"rails{os.getpid()}"))
+    status = opavnic.data("status")
     vnics = [(vnic["interface"], vnic["port"], vnic["ip"]) for vnic in status["hosts"][0]["vnics"]]
     assert vnics == [("blue", "h1:1", "10.9.2.1/24"), ("blue-2", "h1.2:1", "10.9.2.3/24")]
-    ok(opavnic("exec", "h1", "--", *PREFER_LIVE_RAILS))
+    opavnic.on("h1", *PREFER_LIVE_RAILS)
     for interface, hfi in (("blue", "h1"), ("blue-2", "h1.2")):
         before = packets(hfi)
-        ok(opavnic("exec", "h1", "--", "ping", "-c20", "-i0.01", "-w20", "-I", interface, "10.9.2.2"))
+        opavnic.on("h1", "ping", "-c20", "-i0.01", "-w20", "-I", interface, "10.9.2.2")
         assert packets(hfi) >= before + 20
-    ok(opavnic("em", "verify"))
-    ok(opavnic("fault", "add", "link-down", "on", "h1"))
+    opavnic.ok("em", "verify")
+    opavnic.ok("fault", "add", "link-down", "on", "h1")
     before = packets("h1.2")
-    ok(opavnic("exec", "h1", "--", "ping", "-c20", "-i0.01", "-w20", "10.9.2.2"))
+    opavnic.on("h1", "ping", "-c20", "-i0.01", "-w20", "10.9.2.2")
     assert packets("h1.2") >= before + 20
-    saved = ok(opavnic("save"))
+    saved = opavnic.ok("save")
     assert "members: [h1, h1.2, h2]" in saved
-    down = json.loads(ok(opavnic("down", "--json")))
+    down = opavnic.data("down")
     assert len(down["netdevs"]) == 3, down

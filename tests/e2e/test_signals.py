@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -82,7 +81,6 @@ COMMANDS = {
 def test_command_that_runs_until_ended_ends_well_by_each_signal(command: str) -> None:
     for number in SIGNALS:
         with started(COMMANDS[command], ignored=SIGINT, stdout=-1, stderr=-1) as process:
-            assert process.stdout is not None
             assert process.stdout.buffer.read(10)
             process.send_signal(number)
             rest = process.stdout.buffer.read()
@@ -117,7 +115,6 @@ def test_file_of_a_command_that_is_ended_is_whole(command: list[str], tmp_path: 
 @all_signals
 def test_lab_in_the_foreground_is_removed_by_each_signal(file: Path, number: signal.Signals) -> None:
     with started(["up", file], ignored=SIGINT, stdout=-1, stderr=-1) as process:
-        assert process.stderr is not None
         assert any("end it with Ctrl-C" in line for line in process.stderr)
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
@@ -132,19 +129,17 @@ def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
 ) -> None:
     file.write_text(TEXT.replace("h2: {}", ", ".join(f"h{number}: {{}}" for number in range(2, HOSTS + 1))))
     with started(["up", file, "-d"], ignored=ignored, stdout=-1, stderr=-1) as process:
-        assert process.stderr is not None
         assert f"making {HOSTS} hosts" in process.stderr.readline()
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said.splitlines()[-1] == f"opavnic: interrupted; lab {LAB} was not started"
     assert namespaces() == []
-    assert json.loads(opavnic("ps", "--json").stdout) == []
+    assert opavnic.data("ps") == []
 
 
 def test_lab_under_nohup_outlives_its_terminal(file: Path) -> None:
     with started(["up", file], ignored=[signal.SIGHUP], stdout=-1, stderr=-1) as process:
-        assert process.stderr is not None
         assert any("end it with Ctrl-C" in line for line in process.stderr)
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):
@@ -176,7 +171,6 @@ def test_load_balancer_ends_well_by_each_signal(
 ) -> None:
     command = ["ejfat", "lb", "--tap", "lb0", "--ipv4", "10.7.5.1", "--listen", f"unix:{tmp_path}/cp.sock"]
     with started(command, namespaces=[namespace], ignored=SIGINT, stdout=-1, stderr=-1) as process:
-        assert process.stderr is not None
         assert any(line == "ready\n" for line in process.stderr)
         process.send_signal(number)
         _, said = process.communicate(timeout=60)

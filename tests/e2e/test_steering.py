@@ -7,15 +7,13 @@ import re
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from program import ok
+from e2e.conftest import Program
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLE = Path(__file__).parents[2] / "examples/own-fabric"
 
 
@@ -25,8 +23,8 @@ def test_a_program_of_a_few_lines_steers_a_running_lab(
     name = f"steered{os.getpid()}"
     file = tmp_path / "clos.yaml"
     file.write_text((EXAMPLE / "clos.yaml").read_text().replace("name: steered", f"name: {name}"))
-    ok(opavnic("up", file, "-d"))
-    ok(opavnic("exec", "h1", "--", "ping", "-c1", "-w20", "10.9.2.3"))
+    opavnic.ok("up", file, "-d")
+    opavnic.on("h1", "ping", "-c1", "-w20", "10.9.2.3")
 
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
     program = [sys.executable, EXAMPLE / "steer_lab.py", name, "h3", "4", "0.05"]
@@ -43,7 +41,7 @@ def test_a_program_of_a_few_lines_steers_a_running_lab(
         for port in (3, 4, 3):
             assert lab.ask("/steering", {"ways": {"leaf0": {"h3": port}}}) == lab.ask("/steering")
             before = lab.uplinks("leaf0")
-            ok(opavnic("exec", "h1", "--", "ping", "-c", "50", "-i", "0.002", "-s", "1000", "10.9.2.3"))
+            opavnic.on("h1", "ping", "-c", "50", "-i", "0.002", "-s", "1000", "10.9.2.3")
             sent = {uplink: count - before[uplink] for uplink, count in lab.uplinks("leaf0").items()}
             assert sent[port] >= 50 * 1000
             assert sent[7 - port] < 50 * 500, "what is not for h3"

@@ -471,7 +471,6 @@ async def test_killed_process_leaves_no_interface(namespace: Path) -> None:
         "asyncio.run(main())\n"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=-1)
-    assert process.stdout is not None
     assert await process.stdout.readline() == b"made\n"
     links = LinkClient(namespace)
     assert links.find("blue") is not None
@@ -502,7 +501,6 @@ async def test_interface_with_an_xdp_program_gets_nothing_merged(bench: Bench) -
     program = [sys.executable, str(Path(__file__).with_name("xdp_attach.py")), "blue"]
     command = ["ip", "netns", "exec", bench.namespace.name, *program]
     attached = await asyncio.create_subprocess_exec(*command, stdin=-1, stdout=-1)
-    assert attached.stdout is not None
     assert await attached.stdout.readline() == b"attached\n"
     await wait_until(lambda: bench.netdev.merges == Merging(tcp=False), "nothing is merged", timeout_s=20)
     await attached.communicate(b"")

@@ -8,16 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from processes import child
-from program import ok
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two-hosts.yaml"
 PINGS = 20
 
@@ -26,9 +25,7 @@ PINGS = 20
 def lab(opavnic: Program, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     """The name of a lab in the background: two hosts on one virtual switch."""
     name = f"t{os.getpid()}-top{abs(hash(request.node.name)) % 1000}"
-    file = tmp_path / "lab.yaml"
-    file.write_text(EXAMPLE.read_text().replace("name: two-hosts", f"name: {name}"))
-    ok(opavnic("up", file, "-d"))
+    opavnic.up(EXAMPLE.read_text().replace("name: two-hosts", f"name: {name}"))
     return name
 
 
@@ -51,8 +48,6 @@ def packets(data: dict[str, Any], host: str, way: str) -> int:
 
 def test_what_ping_sends_is_what_top_shows(lab: str, opavnic: Program, tmp_path: Path) -> None:
     with watched(tmp_path, "-i", "0.2") as top:
-        assert top.stdout is not None
-        assert top.stderr is not None
         json.loads(top.stdout.readline())  # it looks
         done = opavnic("exec", "h1", "--", "ping", "-q", "-i0.01", "-W20", f"-c{PINGS}", "10.9.2.2")
         assert f"{PINGS} received" in done.stdout
@@ -71,7 +66,6 @@ def test_what_ping_sends_is_what_top_shows(lab: str, opavnic: Program, tmp_path:
 def test_one_interval_is_one_line_while_a_ping_goes_on(lab: str, opavnic: Program) -> None:
     command = ["ip", "netns", "exec", f"opavnic-{lab}-h1", "ping", "-i0.01", "10.9.2.2"]
     with child(command, stdout=-1) as ping:
-        assert ping.stdout is not None
         assert any("bytes from 10.9.2.2" in line for line in ping.stdout)
         done = opavnic("top", "-c", "1", "--json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -84,7 +78,7 @@ def test_one_interval_is_one_line_while_a_ping_goes_on(lab: str, opavnic: Progra
 
 
 def test_frames_that_the_kernel_drops_are_named_by_its_netdev(lab: str, opavnic: Program) -> None:
-    before = json.loads(opavnic("status", "--json").stdout)
+    before = opavnic.data("status")
     flood = (
         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
         "s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1); "
@@ -96,6 +90,6 @@ def test_frames_that_the_kernel_drops_are_named_by_its_netdev(lab: str, opavnic:
     finally:
         os.kill(before["pid"], signal.SIGCONT)
     assert (done.returncode, done.stderr) == (0, "")
-    drops = json.loads(opavnic("status", "--json").stdout)["drops"]
+    drops = opavnic.data("status")["drops"]
     dropped_before = before["drops"].get("h1/blue netdev", {}).get("tx_dropped", 0)
     assert drops["h1/blue netdev"]["tx_dropped"] > dropped_before

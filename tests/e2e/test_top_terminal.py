@@ -8,16 +8,15 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.conftest import Program
 from permission import require
 from processes import child
-from program import ok
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 PATIENCE_S = 30
 LAB = """
 name: NAME
@@ -83,7 +82,7 @@ class Tmux:
 def lab(opavnic: Program, tmp_path: Path) -> str:
     name = f"t{os.getpid()}-tmux"
     (tmp_path / "lab.yaml").write_text(LAB.replace("NAME", name))
-    ok(opavnic("up", tmp_path / "lab.yaml", "-d"))
+    opavnic.ok("up", tmp_path / "lab.yaml", "-d")
     return name
 
 

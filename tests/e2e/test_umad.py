@@ -11,13 +11,14 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.nobody import OPEN_TUN, nobody
 from e2e.places import killed
 from opavnic.devices.kernel.entry import why_no_fuse
@@ -32,7 +33,6 @@ from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
 from vema.base.types import ConfigState
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 AGAINST_LIBIBUMAD = Path(__file__).parent / "libibumad.py"
 TRAP_LID_OFFSET = "60"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -62,10 +62,10 @@ class Lab:
         self.name = f"u{os.getpid()}"
         file = directory / "lab.yaml"
         file.write_text(LAB.format(name=self.name, pid=os.getpid() % 100_000, em=em))
-        ok(opavnic("up", file, "-d"))
+        opavnic.ok("up", file, "-d")
         self.runtime = directory / "run"
         self.journal = Journal.from_json((self.runtime / self.name / "state.json").read_text())
-        self.status = json.loads(opavnic("status", "--json").stdout)
+        self.status = opavnic.data("status")
 
     def exec(self, host: str, *command: str) -> str:
         """Run a program on a host with devices; return what it prints."""
@@ -81,7 +81,6 @@ class Lab:
         command = ["exec", "--umad", host, "--", sys.executable, str(AGAINST_LIBIBUMAD), *map(str, words)]
         environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.runtime)}
         with started(command, stdout=-1, stderr=-2, env=environment) as process:
-            assert process.stdout is not None
             assert "ready" in process.stdout.readline()
             yield process
 
@@ -146,7 +145,6 @@ def test_trap_reaches_the_program_that_has_registered_for_it(opavnic: Program, t
         )
         (answer,) = lab.umad("h1", "set", lid, 0x11, 1, vnic.build().hex())  # a second program beside it
         assert bytes.fromhex(answer["mad"])[3:6] == bytes((0x81, 0, 0))
-        assert process.stdout is not None
         trap = json.loads(process.stdout.readline())  # its link has come up
     assert trap["lid"] == lid
     assert bytes.fromhex(trap["mad"])[1:4] == bytes((0x34, 0x80, 5))
@@ -250,7 +248,6 @@ async def test_programs_of_a_lab_in_python_have_the_devices_if_they_are_to(
         without = await lab.run("h1", ["ls", "/sys/class/infiniband/hfi1_0"])
         assert without.returncode
         process = lab.popen("h2", [sys.executable, str(AGAINST_LIBIBUMAD), "hold"], devices=True, stdout=-1)
-        assert process.stdout is not None
         assert "ready" in await asyncio.to_thread(process.stdout.readline)
         process.kill()
         process.communicate()

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from e2e.conftest import Program
 from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require_kernel
 from processes import child
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 CALLS = Path(__file__).with_name("umad_calls.py")
 COUNT = 500
 LAB = """name: {name}
@@ -87,7 +85,6 @@ def test_manager_on_the_kernels_own_umad_configures_kernels_and_hosts(
     start = [sys.executable, "-c", "from opavnic.cli.start import start; start()"]
     command = [*start, "exec", "k1", "--", *start, "em", "run", str(config), "--control", socket]
     with child(command, stdout=-3, stderr=-1, env=site.environment) as process:
-        assert process.stderr is not None
         wanted = {f"[{host}:1 vport 1] link-up" for host in ("h1", "h2", "k1", "k2")}
         said = []
         while wanted:

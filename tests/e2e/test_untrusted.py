@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.nobody import OPEN_TUN, Nobody, nobody
 from opavnic.lab.untrusted.checked_file import LAB_MEMORY
 from program import ok
 
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 
 

@@ -209,8 +209,6 @@ def joins(*groups: str) -> str:
 async def member(site: Site, *groups: str) -> AsyncIterator[None]:
     """A program on the host is in these groups as long as the context lasts."""
     process = site.lab.popen("h1", [sys.executable, "-c", joins(*groups)], stdin=-1, stdout=-1)
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
         assert await asyncio.to_thread(process.stdout.readline) == "joined\n"
         yield

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -14,7 +13,6 @@ import pytest
 from e2e.example_commands import commands
 from e2e.guest_machine import boot_options, kernel_image
 from processes import child
-from program import ok
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE, PAGE = ROOT / "examples" / "guests.yaml", ROOT / "docs" / "how-to" / "guests.md"
@@ -30,8 +28,6 @@ class Console:
     """The console of the machine."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
         self._in: IO[str] = process.stdin
         self._out: IO[str] = process.stdout
 
@@ -68,7 +64,7 @@ def test_virtual_machine_is_a_host_and_stays_when_the_lab_goes(
 ) -> None:
     tap = f"vm{os.getpid()}"
     (tmp_path / "lab.yaml").write_text(LAB.format(lab=f"v{os.getpid()}", tap=tap))
-    ok(opavnic("up", tmp_path / "lab.yaml", "-d"))
+    opavnic.ok("up", tmp_path / "lab.yaml", "-d")
     (example,) = commands(EXAMPLE, PROGRAM)
     words = [word.replace("ifname=vm0", f"ifname={tap}") for word in example if word != "-nographic"]
     assert any(tap in word for word in words)
@@ -79,12 +75,12 @@ def test_virtual_machine_is_a_host_and_stays_when_the_lab_goes(
         console.run("ping -c3 -W10 10.9.5.1")
         mac = console.run("cat /sys/class/net/eth0/address").split()[-4]
         assert mac == "52:54:00:12:34:56", "the address of QEMU, whose local bit is set"
-        assert "1 received" in ok(opavnic("exec", "h1", "--", "ping", "-c1", "-W10", "vm"))
+        assert "1 received" in opavnic.on("h1", "ping", "-c1", "-W10", "vm")
         large = console.run("ping -c1 -W10 -s 1400 10.9.5.1")
         assert "1 packets received" in large
-        learnt = json.loads(ok(opavnic("status", "--json")))["parts"]["uplinks"]["vm"]
+        learnt = opavnic.data("status")["parts"]["uplinks"]["vm"]
         assert learnt["addresses"] == 1, learnt
-        ok(opavnic("down"))
+        opavnic.ok("down")
         assert process.poll() is None, "a lab ended a virtual machine"
         assert "eth0" in console.run("ip link show eth0")
 

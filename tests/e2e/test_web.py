@@ -6,12 +6,13 @@ import os
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.web_view import CHROMIUM, COLOUR_RULES, PATIENCE_MS, WINDOW, barriers, go, opened, web_view
 from permission import require
 from processes import child
@@ -27,8 +28,6 @@ hosts: {h1: {}, h2: {}}
 vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
 """
 PING = ("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
-
-Program = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,6 @@ def web_view(runtime: Path) -> Iterator[str]:
     """Have `opavnic web` serve the only lab in a runtime directory; gives its URL, with the token."""
     environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(runtime)}
     server = Forked(["web", "--port", "0"], env=environment, stdout=-1, stderr=-1)
-    assert server.stdout is not None
     try:
         yield server.stdout.readline().strip()
     finally:
