@@ -11,16 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from e2e.web_view import chromium
+from e2e.web_view import CHROMIUM, chromium, opened, web_view
 from opavnic.lab.ownership.namespaces import NETNS_DIR, create_namespace, end_programs, remove_namespace
 from permission import require
 from program import Forked, ok, run_program, started
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext
+    from playwright.sync_api import BrowserContext, Page
 
 PROGRAMS = ("ip", "ping", "tcpdump")
+LIMIT_S = 120.0
+"""For a command; a guard against hanging, not a measure."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,13 +41,6 @@ def namespace(_permitted: None) -> Iterator[Path]:
     assert remove_namespace(path, identity)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[BrowserContext]:
-    """Debian's Chromium without a window."""
-    with chromium() as browser:
-        yield browser
-
-
 class Program:
     """The program, with a runtime directory of its own. Args: directory: where that directory and lab files are."""
 
@@ -52,18 +48,18 @@ class Program:
         self.directory, self.root = directory, directory / "run"
         self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.root)}
 
-    def __call__(self, *words: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *words: object, timeout: float = LIMIT_S) -> subprocess.CompletedProcess[str]:
         return run_program([str(word) for word in words], self.environment, timeout=timeout)
 
-    def ok(self, *words: object, timeout: float = 60) -> str:
+    def ok(self, *words: object, timeout: float = LIMIT_S) -> str:
         """Return what a command prints that ends well."""
         return ok(self(*words, timeout=timeout))
 
-    def on(self, host: str, *command: object, timeout: float = 60) -> str:
+    def on(self, host: str, *command: object, timeout: float = LIMIT_S) -> str:
         """Return what a program on a host prints that ends well."""
         return self.ok("exec", host, "--", *command, timeout=timeout)
 
-    def data(self, *words: object, timeout: float = 60) -> Any:
+    def data(self, *words: object, timeout: float = LIMIT_S) -> Any:
         """Return what a command that ends well says in JSON."""
         return json.loads(self.ok(*words, "--json", timeout=timeout))
 
@@ -105,3 +101,32 @@ def opavnic_of_module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prog
     require(PROGRAMS)
     with program_in(tmp_path_factory.mktemp("shared")) as run:
         yield run
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[BrowserContext]:
+    """Debian's Chromium without a window."""
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def viewed(request: pytest.FixtureRequest, opavnic_of_module: Program) -> Program:
+    """The program beside a lab whose pages the tests of a module look at: that of its LAB."""
+    require([CHROMIUM])
+    opavnic_of_module.up(request.module.LAB)
+    return opavnic_of_module
+
+
+@pytest.fixture(scope="module")
+def url(viewed: Program) -> Iterator[str]:
+    """Where the web view of that lab is served, with the token."""
+    with web_view(viewed.root) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def tab(request: pytest.FixtureRequest, url: str, browser: BrowserContext) -> Iterator[Page]:
+    """A tab in which the view is open."""
+    with opened(browser, url, yaml.safe_load(request.module.LAB)["name"]) as tab:
+        yield tab

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from e2e.conftest import Program
-from e2e.web_view import CHROMIUM, COLOUR_RULES, PATIENCE_MS, WINDOW, barriers, go, opened, web_view
-from permission import require
+from e2e.web_view import COLOUR_RULES, PATIENCE_MS, WINDOW, barriers, go, opened
 from processes import child
-from program import ok, run_program
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page, ViewportSize
@@ -28,40 +24,6 @@ hosts: {h1: {}, h2: {}}
 vesws: [{id: 2, name: blue, subnet: 10.9.2.0/24, members: [h1, h2]}]
 """
 PING = ("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """The program, with a lab that runs for all tests of this module."""
-    require([CHROMIUM])
-    directory = tmp_path_factory.mktemp("web")
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
-
-    def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return run_program(arguments, environment, timeout=120)
-
-    (directory / "lab.yaml").write_text(LAB)
-    up = run("up", directory / "lab.yaml", "-d")
-    try:
-        assert up.returncode == 0, up.stderr
-        yield run
-    finally:
-        run("down")
-        run("prune")
-
-
-@pytest.fixture(scope="module")
-def url(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the web view of the lab is served, with the token."""
-    with web_view(tmp_path_factory.getbasetemp() / "web0" / "run") as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def tab(url: str, browser: BrowserContext) -> Iterator[Page]:
-    """A tab in which the view is open."""
-    with opened(browser, url, "web") as tab:
-        yield tab
 
 
 @pytest.fixture
@@ -84,22 +46,22 @@ def drawn(page: Page) -> str:
     return page.get_by_test_id("fabric").get_attribute("aria-label") or ""
 
 
-def test_link_cut_on_the_page_goes_down_and_mended_comes_back(page: Page, program: Program) -> None:
+def test_link_cut_on_the_page_goes_down_and_mended_comes_back(page: Page, viewed: Program) -> None:
     assert "token" not in page.url
-    wait_for_ping(program)
+    wait_for_ping(viewed)
     choose(page, "h2:1--sw0:3")
     page.get_by_role("button", name="Cut").click()
     page.get_by_text("link-down on h2:1--sw0:3").wait_for()
     page.wait_for_function("document.querySelector('[data-testid=fabric]').ariaLabel.includes('down: h2')")
-    assert program(*PING).returncode == 1
+    assert viewed(*PING).returncode == 1
     page.get_by_role("button", name="Remove fault 1").click()
     page.wait_for_function("document.querySelector('[data-testid=fabric]').ariaLabel.includes('all up')")
-    wait_for_ping(program)
+    wait_for_ping(viewed)
 
 
-def wait_for_ping(program: Program) -> None:
+def wait_for_ping(viewed: Program) -> None:
     """Wait until the fabric has found its routes."""
-    assert program("exec", "h1", "--", "ping", "-c", "1", "-w", "30", "10.9.2.2").returncode == 0
+    viewed.on("h1", "ping", "-c", "1", "-w", "30", "10.9.2.2")
 
 
 def test_pages_show_vnic_and_events(page: Page) -> None:
@@ -113,7 +75,7 @@ def test_pages_show_vnic_and_events(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_capture_is_downloaded_and_holds_what_passed(page: Page, program: Program, tmp_path: Path) -> None:
+def test_capture_is_downloaded_and_holds_what_passed(page: Page, viewed: Program, tmp_path: Path) -> None:
     choose(page, "h1")
     target = page.get_by_role("link", name="Capture 10 s").get_attribute("href") or ""
     ping = ["ip", "netns", "exec", "opavnic-web-h1", "ping", "-q", "-i", "0.1", "10.9.2.2"]
@@ -121,7 +83,7 @@ def test_capture_is_downloaded_and_holds_what_passed(page: Page, program: Progra
         with page.expect_download(timeout=PATIENCE_MS) as found:
             page.evaluate("place => { location.href = place }", target.replace("seconds=10", "seconds=4"))
         found.value.save_as(tmp_path / "got.pcapng")
-    assert "10.9.2.2" in ok(program("decode", tmp_path / "got.pcapng"))
+    assert "10.9.2.2" in viewed.ok("decode", tmp_path / "got.pcapng")
 
 
 def test_stranger_and_wrong_fault_are_told_so(page: Page, url: str) -> None:
@@ -173,12 +135,12 @@ def test_packet_is_followed_hop_by_hop_with_its_header(page: Page, url: str) -> 
 
 
 def test_mads_of_a_change_are_a_sequence_that_leads_to_their_fields(
-    page: Page, url: str, program: Program
+    page: Page, url: str, viewed: Program
 ) -> None:
     go(page, url, "/mads", "web")
     page.get_by_role("button", name="Record MADs").click()
     page.get_by_text("recording for 2 s").wait_for()
-    assert program("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1").returncode == 0
+    viewed.ok("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1")
     page.get_by_role("region", name="MADs as a sequence diagram").locator(
         "text:text-is('GetResp VeswPortInfo')"
     ).first.wait_for()
@@ -235,11 +197,11 @@ def test_node_that_is_clicked_is_chosen(page: Page) -> None:
 
 
 def test_timeline_says_at_the_keyboard_what_was_so_when_a_link_was_cut(
-    page: Page, url: str, program: Program
+    page: Page, url: str, viewed: Program
 ) -> None:
-    assert program("fault", "add", "link-down on h2:1--sw0:3").returncode == 0
-    assert program("fault", "clear").returncode == 0
-    wait_for_ping(program)
+    viewed.ok("fault", "add", "link-down on h2:1--sw0:3")
+    viewed.ok("fault", "clear")
+    wait_for_ping(viewed)
     go(page, url, "/timeline", "web")
     moment = page.get_by_role("slider")
     now = page.get_by_test_id("timeline").get_by_text("UTC, now")
@@ -259,15 +221,15 @@ def test_timeline_says_at_the_keyboard_what_was_so_when_a_link_was_cut(
 
 
 def test_run_is_saved_as_a_page_that_opens_offline_and_begins_with_what_is_wrong(
-    page: Page, browser: BrowserContext, url: str, program: Program, tmp_path: Path
+    page: Page, browser: BrowserContext, url: str, viewed: Program, tmp_path: Path
 ) -> None:
-    assert program("fault", "add", "link-down on h2:1--sw0:3").returncode == 0
+    viewed.ok("fault", "add", "link-down on h2:1--sw0:3")
     go(page, url, "/timeline", "web")
     page.locator(".replayed.live line.is-down").wait_for()
     with page.expect_download(timeout=PATIENCE_MS) as found:
         page.get_by_role("link", name="Save this run as a page").click()
     found.value.save_as(tmp_path / "run.html")
-    assert program("fault", "clear").returncode == 0
+    viewed.ok("fault", "clear")
     saved = browser.new_page()
     asked: list[str] = []
     saved.on("request", lambda request: asked.append(request.url))
@@ -283,7 +245,7 @@ def test_run_is_saved_as_a_page_that_opens_offline_and_begins_with_what_is_wrong
 
 
 def test_page_behind_another_tab_asks_for_nothing_until_it_is_seen_again(
-    page: Page, browser: BrowserContext, url: str, program: Program
+    page: Page, browser: BrowserContext, url: str, viewed: Program
 ) -> None:
     hide = """hidden => {
         Object.defineProperty(document, 'hidden', {get: () => hidden, configurable: true});
@@ -292,12 +254,12 @@ def test_page_behind_another_tab_asks_for_nothing_until_it_is_seen_again(
     with opened(browser, url, "web") as other:
         page.evaluate(hide, True)
         for number in range(3):  # looks that the other page has had since; one may have been on its way here
-            assert program("fault", "add", f"loss on h1 {number + 1}%").returncode == 0
+            viewed.ok("fault", "add", f"loss on h1 {number + 1}%")
             other.get_by_text(f"loss on h1 probability={number + 1}%").wait_for()
         assert page.get_by_text("loss on h1 probability=3%").count() == 0
         page.evaluate(hide, False)
         page.get_by_text("loss on h1 probability=3%").wait_for()
-    assert program("fault", "clear").returncode == 0
+    viewed.ok("fault", "clear")
 
 
 def test_keyboard_alone_cuts_a_link_and_mends_it(page: Page) -> None:

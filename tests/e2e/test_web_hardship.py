@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import os
 import re
 import threading
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from e2e.web_view import CHROMIUM, go, opened, web_view
-from permission import require
-from program import ok, run_program
+from e2e.conftest import Program
+from e2e.web_view import go, opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -39,66 +36,26 @@ NAMES = {
 SHOWN = {**NAMES, 24: r"\u202eetihw\u202c", 25: r"a\n10.6.6.6\th2"}
 PAGES = ("/", "/vnics", "/vnic/h1/blue", "/packets", "/mads", "/timeline", "/parts")
 
-Run = Callable[..., str]
 
-
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where files and labs of this module are."""
-    return tmp_path_factory.mktemp("hard")
-
-
-@pytest.fixture(scope="module")
-def run(directory: Path) -> Iterator[Run]:
-    """The program, with a lab that runs for all tests of this module."""
-    require([CHROMIUM])
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
-
-    def run(*arguments: str | Path) -> str:
-        return ok(run_program(arguments, environment, timeout=120))
-
-    (directory / "lab.yaml").write_text(LAB)
-    try:
-        run("up", directory / "lab.yaml", "-d")
-        yield run
-    finally:
-        run("down")
-        run("prune")
-
-
-@pytest.fixture(scope="module")
-def url(run: Run, directory: Path) -> Iterator[str]:
-    """Where the web view is served, with the token."""
-    with web_view(directory / "run") as url:
-        yield url
-
-
-@pytest.fixture(scope="module")
-def page(url: str, browser: BrowserContext) -> Iterator[Page]:
-    """A tab in which the view is open."""
-    with opened(browser, url, "hard") as page:
-        yield page
-
-
-def test_names_are_text_whatever_they_say(page: Page, url: str, run: Run, directory: Path) -> None:
+def test_names_are_text_whatever_they_say(tab: Page, url: str, viewed: Program) -> None:
     own = {"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"]}
     vesws = [own, *({**own, "id": number, "name": name} for number, name in NAMES.items())]
-    (directory / "em.yaml").write_text(yaml.safe_dump({"vesws": vesws}))
-    run("em", "apply", directory / "em.yaml")
-    assert "10.6.6.6" not in run("exec", "h2", "--", "cat", "/etc/hosts")
+    (viewed.directory / "em.yaml").write_text(yaml.safe_dump({"vesws": vesws}))
+    viewed.ok("em", "apply", viewed.directory / "em.yaml")
+    assert "10.6.6.6" not in viewed.on("h2", "cat", "/etc/hosts")
     for path in PAGES:
-        go(page, url, path, "hard")
+        go(tab, url, path, "hard")
         if path == "/vnics":
             for name in SHOWN.values():
-                page.get_by_role("cell", name=name, exact=True).first.wait_for()
+                tab.get_by_role("cell", name=name, exact=True).first.wait_for()
         if path == "/":
-            page.get_by_role("combobox", name="Virtual switch").click()
-            page.get_by_role("option", name=SHOWN[20], exact=True).click()
-            page.get_by_label("Set a fault").fill("loss on <b>nobody</b> 10%")
-            page.get_by_label("Set a fault").press("Enter")
-            page.get_by_text("<b>nobody</b>").last.wait_for()
-        assert page.evaluate("window.harmed") is None, path
-        assert "\u202e" not in page.inner_text("body")
+            tab.get_by_role("combobox", name="Virtual switch").click()
+            tab.get_by_role("option", name=SHOWN[20], exact=True).click()
+            tab.get_by_label("Set a fault").fill("loss on <b>nobody</b> 10%")
+            tab.get_by_label("Set a fault").press("Enter")
+            tab.get_by_text("<b>nobody</b>").last.wait_for()
+        assert tab.evaluate("window.harmed") is None, path
+        assert "\u202e" not in tab.inner_text("body")
 
 
 @contextlib.contextmanager
@@ -126,7 +83,7 @@ def other_site(body: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
 def test_page_of_somebody_else_gets_nothing_and_its_link_with_the_token_leads_in(
-    page: Page, url: str, name: str
+    tab: Page, url: str, name: str
 ) -> None:
     ours = url.split("/?")[0]
     attacks = f"""<!doctype html><a href="{url}">the lab</a><script>
@@ -140,7 +97,7 @@ def test_page_of_somebody_else_gets_nothing_and_its_link_with_the_token_leads_in
         s.onopen = () => done("open"); s.onerror = () => done("refused") }}),
     ])</script>"""  # noqa: E501 - a script
     statuses: dict[str, int] = {}
-    with other_site(attacks) as place, contextlib.closing(page.context.new_page()) as other:
+    with other_site(attacks) as place, contextlib.closing(tab.context.new_page()) as other:
         other.on("response", lambda answer: statuses.setdefault(answer.url.split("?")[0], answer.status))
         other.goto(place.replace("127.0.0.1", name))
         read, _, image, socket = other.evaluate("window.got")
@@ -152,17 +109,17 @@ def test_page_of_somebody_else_gets_nothing_and_its_link_with_the_token_leads_in
 
 
 def test_two_tabs_say_that_the_lab_has_ended_and_show_the_one_that_follows(
-    page: Page, browser: BrowserContext, url: str, run: Run, directory: Path
+    tab: Page, browser: BrowserContext, url: str, viewed: Program
 ) -> None:
-    go(page, url, "/", "hard")
+    go(tab, url, "/", "hard")
     with opened(browser, url, "hard") as other:
         go(other, url, "/timeline", "hard")
         other.get_by_role("cell", name="vport-configured h2:1 vport 1").first.wait_for()
-        run("down")
-        for tab in (page, other):
-            tab.get_by_test_id("alert").get_by_text("does not answer").wait_for()
-        run("up", directory / "lab.yaml", "-d")
-        for tab in (page, other):
-            tab.get_by_test_id("alert").wait_for(state="hidden")
+        viewed.ok("down")
+        for one in (tab, other):
+            one.get_by_test_id("alert").get_by_text("does not answer").wait_for()
+        viewed.ok("up", viewed.directory / "lab.yaml", "-d")
+        for one in (tab, other):
+            one.get_by_test_id("alert").wait_for(state="hidden")
         other.get_by_text(re.compile("^4 events of the Ethernet Manager")).wait_for()
-        assert page.get_by_test_id("fabric").get_attribute("aria-label")
+        assert tab.get_by_test_id("fabric").get_attribute("aria-label")
