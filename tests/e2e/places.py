@@ -46,9 +46,14 @@ def bridge(netns: str, name: str) -> None:
     ip("link", "set", name, "up", netns=netns)
 
 
+def veth(here: str, name: str, there: str, its_name: str = "eth0") -> None:
+    """Make a pair of interfaces, one in each of two namespaces."""
+    ip("link", "add", name, "type", "veth", "peer", "name", its_name, "netns", there, netns=here)
+
+
 def station(netns: str, behind: str, bridge_name: str, *, mac: str, address: str) -> None:
     """Connect a namespace to a bridge in another one, by a pair of interfaces: `eth0` there."""
-    ip("link", "add", "port0", "type", "veth", "peer", "name", "eth0", "netns", netns, netns=behind)
+    veth(behind, "port0", netns)
     ip("link", "set", "eth0", "address", mac, netns=netns)
     ip("address", "add", address, "dev", "eth0", netns=netns)
     for command in ("lo", "eth0"):

@@ -10,7 +10,7 @@ from subprocess import DEVNULL, PIPE
 import pytest
 
 from e2e.ejfat_commands import ejfat, run_ejfat
-from e2e.places import inside, ip, namespaces
+from e2e.places import inside, ip, namespaces, veth
 
 LINK_LOCAL = "fe80::fe"
 
@@ -43,7 +43,7 @@ def places() -> Iterator[tuple[str, str]]:
         for setting in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
             assert inside(router, "sh", "-c", f"echo 1 > /proc/sys/net/{setting}").returncode == 0
         for netns, port in ((lb, "near"), (far, "far")):
-            ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", netns, netns=router)
+            veth(router, port, netns)
             ip("link", "set", port, "up", netns=router)
             for interface in ("lo", "eth0"):  # gRPC takes IPv6 for absent where it has no loopback
                 ip("link", "set", interface, "up", netns=netns)

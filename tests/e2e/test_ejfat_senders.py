@@ -14,7 +14,7 @@ from subprocess import PIPE
 import pytest
 
 from e2e.ejfat_commands import start_ejfat
-from e2e.places import inside, ip, namespaces
+from e2e.places import inside, ip, namespaces, veth
 
 SENDER, RECEIVER = "10.7.0.1", "10.7.0.2"
 SIZE = 300_000
@@ -59,7 +59,7 @@ def waiting(pid: int) -> int:
 def link() -> Iterator[Link]:
     """A link between two namespaces."""
     with namespaces("src", "dst") as (sender, receiver):
-        ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", receiver, netns=sender)
+        veth(sender, "eth0", receiver)
         for netns, address in ((sender, SENDER), (receiver, RECEIVER)):
             ip("address", "add", f"{address}/24", "dev", "eth0", netns=netns)
             ip("link", "set", "eth0", "up", netns=netns)

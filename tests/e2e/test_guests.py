@@ -35,20 +35,9 @@ def guest() -> Iterator[str]:
         yield name
 
 
-def environment(tmp_path: Path) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run"), "PATH": path}
-
-
-def with_path(tmp_path: Path, path: str, *words: str) -> subprocess.CompletedProcess[str]:
+def with_path(opavnic: Program, path: str, *words: object) -> subprocess.CompletedProcess[str]:
     """Run opavnic with another list of directories where programs are looked for."""
-    return run_program(words, environment(tmp_path) | {"PATH": path})
-
-
-def up(opavnic: Program, tmp_path: Path, lab: str, host: str) -> subprocess.CompletedProcess[str]:
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB.format(lab=lab, host=host))
-    return opavnic("up", file, "-d")
+    return run_program(list(map(str, words)), opavnic.environment | {"PATH": path})
 
 
 def state_of(opavnic: Program, host: str) -> str:
@@ -56,7 +45,7 @@ def state_of(opavnic: Program, host: str) -> str:
     return str(next(row for row in rows if row["name"] == host)["vnics"][0]["state"])
 
 
-def test_hosts_have_names_and_know_those_of_the_others(opavnic: Program, tmp_path: Path, lab: str) -> None:
+def test_hosts_have_names_and_know_those_of_the_others(opavnic: Program, lab: str) -> None:
     machine = os.uname().nodename, Path("/etc/hosts").read_text()
     opavnic.up(
         f"name: {lab}\nhosts: {{h1: {{}}, h2: {{}}}}\nvesws:\n"
@@ -64,55 +53,46 @@ def test_hosts_have_names_and_know_those_of_the_others(opavnic: Program, tmp_pat
         "  - {id: 3, name: six, pkey: 0x8003, subnet: 'fd00:3::/64', members: [h1, h2]}\n"
     )
     assert opavnic.on("h1", "hostname") == "h1\n"
+    assert opavnic.on("h1", "cat", "/sys/class/net/blue/speed") == "100000\n", "that of the fabric"
     for words in (["h2"], ["h2.blue"], ["-4", "h2"], ["-6", "h2"], ["h2.six"], ["h1"]):
         opavnic.on("h1", "ping", "-c1", "-W10", *words)
     opavnic.on("h2", "ip", "address", "del", "10.9.2.2/24", "dev", "blue")
     opavnic.on("h2", "ip", "address", "add", "10.9.2.77/24", "dev", "blue")
-    watch = "until grep -q '^10.9.2.77 h2 h2.blue$' /etc/hosts; do sleep 0.1; done"
-    opavnic.on("h1", "timeout", "30", "sh", "-c", watch)
+    watch = "until grep -q '^10.9.2.{} h2 h2.blue$' /etc/hosts; do sleep 0.1; done"
+    opavnic.on("h1", "timeout", "30", "sh", "-c", watch.format(77))
+    with child(
+        [
+            *("nsenter", f"--net=/run/netns/opavnic-{lab}-h1", "unshare", "-m", "sh", "-c"),
+            f'mount --bind {opavnic.root / lab}/hosts/h1 /etc/hosts && echo on && exec "$@"',
+            *("sh", "timeout", "30", "sh", "-c", watch.format(99)),
+        ],
+        stdout=-1,
+    ) as reader:  # which has seen the names before they change
+        assert reader.stdout.readline() == "on\n"
+        opavnic.on("h2", "ip", "address", "del", "10.9.2.77/24", "dev", "blue")
+        opavnic.on("h2", "ip", "address", "add", "10.9.2.99/24", "dev", "blue")
+        assert reader.wait(60) == 0
     opavnic.ok("down")
     assert (os.uname().nodename, Path("/etc/hosts").read_text()) == machine
 
 
-def test_program_that_runs_sees_a_name_that_comes_later(opavnic: Program, tmp_path: Path, lab: str) -> None:
-    opavnic.up(LAB.format(lab=lab, host="{}"))
-    words = [
-        "sh",
-        "-c",
-        "read line; exec timeout 30 sh -c 'until grep -q 10.9.2.99 /etc/hosts; do sleep 0.1; done'",
-    ]
-    directory = tmp_path / "run" / lab
-    with child(
-        [
-            *("nsenter", f"--net=/run/netns/opavnic-{lab}-h1", "unshare", "-m", "sh", "-c"),
-            f'mount --bind {directory}/hosts/h1 /etc/hosts && exec "$@"',
-            "sh",
-            *words,
-        ],
-        stdin=subprocess.PIPE,
-    ) as reader:
-        opavnic.on("h2", "ip", "address", "add", "10.9.2.99/24", "dev", "blue")
-        reader.stdin.write("go\n")
-        reader.stdin.close()
-        assert reader.wait(60) == 0
-
-
-def test_link_says_the_speed_of_the_fabric(opavnic: Program, tmp_path: Path, lab: str) -> None:
-    ok(up(opavnic, tmp_path, lab, "{}"))
-    assert opavnic.on("h1", "cat", "/sys/class/net/blue/speed") == "100000\n"
-
-
+@pytest.mark.parametrize("end", ["down", "kill and prune"])
 def test_namespace_of_others_gets_a_vnic_and_loses_it(
-    opavnic: Program, tmp_path: Path, lab: str, guest: str
+    opavnic: Program, lab: str, guest: str, end: str
 ) -> None:
-    ok(up(opavnic, tmp_path, lab, f"{{netns: {guest}}}"))
+    opavnic.up(LAB.format(lab=lab, host=f"{{netns: {guest}}}"))
     ok(inside(guest, "ping", "-c1", "-W10", "10.9.2.1"))
     assert opavnic.on("h2", "hostname") == "h2\n"
     opavnic.on("h2", "ping", "-c1", "-W10", "h1")
     with child(["ip", "netns", "exec", guest, "sleep", "1000"]) as program:
-        assert f"interface blue in network namespace {guest}" in opavnic.ok("down")
+        if end == "down":
+            assert f"interface blue in network namespace {guest}" in opavnic.ok("down")
+        else:
+            killed(opavnic.root / lab / "state.json")
+            opavnic.ok("prune")
         assert program.poll() is None, "a lab ended a program of a guest"
     assert interfaces(guest) == {"lo"}
+    assert not (opavnic.root / lab).exists()
 
 
 BIND_ALL = """
@@ -132,7 +112,7 @@ print(count)
     ("switch", "addresses"), [("default/accept_dad", 2), ("all/accept_dad", 2), ("default/disable_ipv6", 0)]
 )
 def test_every_address_can_be_bound_when_up_returns(
-    opavnic: Program, tmp_path: Path, lab: str, guest: str, switch: str, addresses: int
+    opavnic: Program, lab: str, guest: str, switch: str, addresses: int
 ) -> None:
     """In the namespace of a lab, and in one that checks every address for duplicates, or has no IPv6 at all."""
     ok(inside(guest, "sh", "-c", f"echo 1 > /proc/sys/net/ipv6/conf/{switch}"))
@@ -143,24 +123,12 @@ def test_every_address_can_be_bound_when_up_returns(
         assert opavnic.on(host, sys.executable, "-c", BIND_ALL) == f"{count}\n"
 
 
-def test_guest_is_as_before_after_kill_and_prune(
-    opavnic: Program, tmp_path: Path, lab: str, guest: str
-) -> None:
-    ok(up(opavnic, tmp_path, lab, f"{{netns: {guest}}}"))
-    with child(["ip", "netns", "exec", guest, "sleep", "1000"]) as program:
-        killed(tmp_path / "run" / lab / "state.json")
-        opavnic.ok("prune")
-        assert program.poll() is None
-    assert interfaces(guest) == {"lo"}
-    assert not (tmp_path / "run" / lab).exists()
-
-
 def test_guest_that_is_deleted_takes_its_port_along_and_nothing_else(
-    opavnic: Program, tmp_path: Path, lab: str, guest: str
+    opavnic: Program, lab: str, guest: str
 ) -> None:
     text = LAB.format(lab=lab, host=f"{{netns: {guest}}}").replace("h1: {}", "h1: {}, h3: {}")
     opavnic.up(text.replace("members: [h1, h2]", "members: [h1, h2, h3]"))
-    with child(["opavnic", "logs", "--follow"], stdout=-1, env=environment(tmp_path)) as logs:
+    with opavnic.started("logs", "--follow", stdout=-1) as logs:
         ip("netns", "delete", guest)
         assert any("its VNICs are gone" in line for line in logs.stdout)
     assert state_of(opavnic, "h2") == f"lost: network namespace {guest} was deleted"
@@ -169,13 +137,13 @@ def test_guest_that_is_deleted_takes_its_port_along_and_nothing_else(
     opavnic.ok("down")
 
 
-def test_process_is_a_host_until_it_ends(opavnic: Program, tmp_path: Path, lab: str, guest: str) -> None:
+def test_process_is_a_host_until_it_ends(opavnic: Program, lab: str, guest: str) -> None:
     with child(["ip", "netns", "exec", guest, "sh", "-c", "echo on; exec sleep 1000"], stdout=-1) as process:
         assert process.stdout.readline() == "on\n"
-        ok(up(opavnic, tmp_path, lab, f"{{pid: {process.pid}}}"))
+        opavnic.up(LAB.format(lab=lab, host=f"{{pid: {process.pid}}}"))
         ok(inside(guest, "ping", "-c1", "-W10", "10.9.2.1"))
         assert opavnic.ok("exec", "--print", "h2", "--", "true").startswith("nsenter --net=/proc/")
-        with child(["opavnic", "logs", "--follow"], stdout=-1, env=environment(tmp_path)) as logs:
+        with opavnic.started("logs", "--follow", stdout=-1) as logs:
             process.kill()
             assert any("its VNICs are gone" in line for line in logs.stdout)
     assert state_of(opavnic, "h2") == f"lost: process {process.pid} has ended"
@@ -202,7 +170,7 @@ def test_guest_that_is_not_there_is_told(
 ) -> None:
     host, told = (text.replace("SELF", str(os.getpid())) for text in (host, told))
     (tmp_path / "lab.yaml").write_text(LAB.format(lab=lab, host=host))
-    done = with_path(tmp_path, "/nowhere", "up", str(tmp_path / "lab.yaml"), "-d")
+    done = with_path(opavnic, "/nowhere", "up", tmp_path / "lab.yaml", "-d")
     assert (done.returncode, told in done.stderr) == (1, True), done.stderr
     assert not (tmp_path / "run" / lab).exists()
 
@@ -228,7 +196,7 @@ def test_container_is_a_host(opavnic: Program, tmp_path: Path, lab: str, guest: 
         engine.chmod(0o755)
 
         def run(*words: str) -> subprocess.CompletedProcess[str]:
-            return with_path(tmp_path, f"{engine.parent}:/usr/sbin:/usr/bin:/sbin:/bin", *words)
+            return with_path(opavnic, f"{engine.parent}:/usr/sbin:/usr/bin:/sbin:/bin", *words)
 
         file = tmp_path / "lab.yaml"
         file.write_text(LAB.format(lab=lab, host="{container: wbe, engine: docker}"))
@@ -246,23 +214,16 @@ TUNSETIFF = 0x400454CA
 ARP = struct.Struct("!6s6sHHHBBH6s4s6s4s")
 
 
-def test_virtual_machine_opens_its_tap_and_is_reached(opavnic: Program, tmp_path: Path, lab: str) -> None:
+def test_virtual_machine_opens_its_tap_and_is_reached(opavnic: Program, lab: str) -> None:
     """The part of the virtual machine is played by this test: it opens the TAP by its name, as QEMU does."""
     tap = f"vm{os.getpid() % 100000}"
-    ok(up(opavnic, tmp_path, lab, f"{{tap: {tap}}}"))
+    opavnic.up(LAB.format(lab=lab, host=f"{{tap: {tap}}}"))
     mac, address, asker = bytes.fromhex("525400123456"), bytes([10, 9, 2, 2]), bytes([10, 9, 2, 1])
     with open("/dev/net/tun", "r+b", buffering=0) as machine:
         fcntl.ioctl(machine, TUNSETIFF, struct.pack("16sH22x", tap.encode(), 0x1002))
         request = ARP.pack(b"\xff" * 6, mac, 0x806, 1, 0x800, 6, 4, 1, mac, address, bytes(6), asker)
-        opavnic.on(
-            "h1",
-            "timeout",
-            "30",
-            "sh",
-            "-c",
-            "until ip link show blue | grep -q UP; do :; done",
-        )
-        with child(["opavnic", "exec", "h1", "--", "ping", "-W30", "-c1", "h2"], env=environment(tmp_path)):
+        opavnic.on("h1", "timeout", "30", "sh", "-c", "until ip link show blue | grep -q UP; do :; done")
+        with opavnic.started("exec", "h1", "--", "ping", "-W30", "-c1", "h2"):
             answered = False
             machine.write(request)
             while not answered:

@@ -123,12 +123,19 @@ def failing(path: str, after: int, error: type[BaseException], monkeypatch: pyte
     monkeypatch.setattr(owner, name, call)
 
 
-CASES = [(stage, error) for stage in STAGES for error in (LabError, asyncio.CancelledError)]
 TAP_STAGES = {"third TAP": ("hfi_sim.netdev.link_client.LinkClient.set_alias", 2)}
 """Made in a callback of the EM: an error there is the lab's trouble."""
+CASES = [
+    *((stage, LabError) for stage in STAGES),
+    *((stage, NetdevError) for stage in TAP_STAGES),
+    *(
+        (stage, asyncio.CancelledError)
+        for stage in ("first namespace", "MAD socket", "waiting", "app", "fault")
+    ),
+]
 
 
-@pytest.mark.parametrize(("stage", "error"), [*CASES, *((stage, NetdevError) for stage in TAP_STAGES)])
+@pytest.mark.parametrize(("stage", "error"), CASES)
 async def test_start_that_fails_at_any_stage_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, stage: str, error: type[BaseException]
 ) -> None:

@@ -16,7 +16,7 @@ from hfi_sim.wire.captures import read_capture
 from opavnic.lab.ownership.namespaces import NETNS_DIR
 from permission import require
 from processes import SIGINT_IGNORED, child, ignores
-from program import COMMAND, ok, run_program, started
+from program import COMMAND, run_program, started
 
 LAB, LOOKED_AT = f"signalled-{os.getpid()}", f"looked-at-{os.getpid()}"
 TEXT = f"""
@@ -44,9 +44,8 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The runtime directory of a lab that no test changes, in which h1 pings h2 all the time."""
     require(PROGRAMS)
     directory = tmp_path_factory.mktemp("looked-at")
-    (directory / "lab.yaml").write_text(TEXT.replace(LAB, LOOKED_AT))
-    with program_in(directory / "run") as run:
-        ok(run("up", directory / "lab.yaml", "-d"))
+    with program_in(directory) as run:
+        run.up(TEXT.replace(LAB, LOOKED_AT))
         enter = ["ip", "netns", "exec", f"opavnic-{LOOKED_AT}-h1"]
         with child([*enter, "ping", "-q", "-i", "0.05", "10.9.2.2"], stdout=-3):
             yield directory / "run"
@@ -116,14 +115,16 @@ def test_file_of_a_command_that_is_ended_is_whole(command: list[str], tmp_path: 
 def test_lab_in_the_foreground_is_removed_by_each_signal(file: Path, number: signal.Signals) -> None:
     with started(["up", file], ignored=SIGINT, stdout=-1, stderr=-1) as process:
         assert any("end it with Ctrl-C" in line for line in process.stderr)
+        assert len(namespaces()) == 2
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
-    assert (process.returncode, namespaces()) == (0, [])
+        shown, said = process.communicate(timeout=60)
+    assert (process.returncode, namespaces(), "blue" in shown) == (0, [], True)
     assert f"namespace opavnic-{LAB}-h1" in said
 
 
-@all_signals
-@pytest.mark.parametrize("ignored", [(), SIGINT], ids=["", "SIGINT ignored"])
+@pytest.mark.parametrize(
+    ("number", "ignored"), [(number, ()) for number in SIGNALS] + [(signal.SIGINT, SIGINT)]
+)
 def test_lab_that_is_waited_for_goes_with_the_one_who_waits(
     file: Path, opavnic: Program, ignored: Sequence[signal.Signals], number: signal.Signals
 ) -> None:
@@ -150,8 +151,9 @@ def test_lab_under_nohup_outlives_its_terminal(file: Path) -> None:
     assert (process.returncode, namespaces()) == (0, [])
 
 
-@all_signals
-@pytest.mark.parametrize("command", [["demo"], ["ejfat", "demo"]], ids=["demo", "ejfat demo"])
+@pytest.mark.parametrize(
+    ("command", "number"), [*((["demo"], number) for number in SIGNALS), (["ejfat", "demo"], signal.SIGINT)]
+)
 def test_demo_that_is_ended_leaves_nothing(
     file: Path, tmp_path: Path, number: signal.Signals, command: list[str]
 ) -> None:

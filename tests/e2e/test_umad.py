@@ -28,7 +28,7 @@ from opavnic.lab.file.loader import load_lab
 from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.lab import Lab as PythonLab
 from permission import require
-from program import ok, started
+from program import ok
 from vema.attributes.vesw_port_info import VeswPortInfo
 from vema.base.lmac import Lmac
 from vema.base.types import ConfigState
@@ -42,34 +42,34 @@ fabric: {{id: 0x301, topology: {{kind: single-switch}}}}
 hosts: {{h1: {{}}, h2: {{}}, h3: {{netns: host}}}}
 vesws:
   - {{id: 2, name: blue, pkey: 0x8002, members: [h1, h2]}}
-  - {{id: 3, name: admin{pid}, pkey: 0xffff, members: [h1, h3]}}   # full members of the management partition
+  - {{id: 3, name: {admin}, pkey: 0xffff, members: [h1, h3]}}   # full members of the management partition
 em: {em}
 """
 
 
-@pytest.fixture(autouse=True)
 def _with_tools() -> None:
     require(("ip", "ibstat", "ibv_devices", "ibv_devinfo"), as_root=True)
     if reason := why_no_fuse():
         pytest.skip(reason)
 
 
+@pytest.fixture(autouse=True)
+def _tools_are_there() -> None:
+    _with_tools()
+
+
 class Lab:
     """A lab in the background."""
 
-    def __init__(self, opavnic: Program, directory: Path, *, em: str = "builtin") -> None:
+    def __init__(self, opavnic: Program, *, em: str = "builtin", kind: str = "") -> None:
         self.opavnic = opavnic
-        self.name = f"u{os.getpid()}"
-        file = directory / "lab.yaml"
-        file.write_text(LAB.format(name=self.name, pid=os.getpid() % 100_000, em=em))
-        opavnic.ok("up", file, "-d")
-        self.runtime = directory / "run"
-        self.journal = Journal.from_json((self.runtime / self.name / "state.json").read_text())
-        self.status = opavnic.data("status")
+        self.name = f"u{os.getpid()}{kind}"
+        opavnic.up(LAB.format(name=self.name, admin=f"admin{kind}{os.getpid() % 100_000}", em=em))
+        self.journal = opavnic.root / self.name / "state.json"
 
     def exec(self, host: str, *command: str) -> str:
         """Run a program on a host with devices; return what it prints."""
-        return ok(self.opavnic("exec", "--umad", host, "--", *command))
+        return self.opavnic.ok("exec", "--umad", host, "--", *command)
 
     def umad(self, host: str, *words: object) -> list[dict[str, Any]]:
         """Run the program against libibumad; return what it says."""
@@ -79,8 +79,7 @@ class Lab:
     def started(self, host: str, *words: object) -> Iterator[subprocess.Popen[str]]:
         """Run it in the background until it has said that it is ready."""
         command = ["exec", "--umad", host, "--", sys.executable, str(AGAINST_LIBIBUMAD), *map(str, words)]
-        environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self.runtime)}
-        with started(command, stdout=-1, stderr=-2, env=environment) as process:
+        with self.opavnic.started(*command, stdout=-1, stderr=-2) as process:
             assert "ready" in process.stdout.readline()
             yield process
 
@@ -100,40 +99,47 @@ def mounts_of_ours() -> list[str]:
 
 
 @pytest.fixture
-def lab(opavnic: Program, tmp_path: Path) -> Lab:
-    return Lab(opavnic, tmp_path)
+def lab(opavnic: Program) -> Lab:
+    return Lab(opavnic)
 
 
-def test_tools_of_debian_show_the_hfi(lab: Lab) -> None:
-    shown = lab.exec("h1", "ibstat")
+@pytest.fixture(scope="module")
+def shared(opavnic_of_module: Program) -> Lab:
+    """The lab of tests after which it is as it was."""
+    _with_tools()
+    return Lab(opavnic_of_module, kind="s")
+
+
+def test_tools_of_debian_show_the_hfi(shared: Lab) -> None:
+    shown = shared.exec("h1", "ibstat")
     assert "CA 'hfi1_0'" in shown
     assert "State: Active" in shown
-    assert f"Base lid: {lab.lid('h1')}\n" in shown
-    assert "hfi1_0" in lab.exec("h2", "ibv_devices")
-    opened = lab.opavnic("exec", "--umad", "h2", "--", "ibv_devinfo")
+    assert f"Base lid: {shared.lid('h1')}\n" in shown
+    assert "hfi1_0" in shared.exec("h2", "ibv_devices")
+    opened = shared.opavnic("exec", "--umad", "h2", "--", "ibv_devinfo")
     assert opened.stderr == "Failed to query device props\n", "it has opened the device: seccomp has answered"
-    assert "blue" in lab.exec("h1", "ls", "/sys/class/net"), "the other classes are still there"
-    assert "null" in lab.exec("h1", "ls", "/dev")
-    assert lab.lid("h1") != lab.lid("h3"), "the machine itself has devices, too, where it is a host"
-    assert lab.opavnic("exec", "--no-umad", "h1", "--", "ls", "/sys/class/infiniband/hfi1_0").returncode
+    assert "blue" in shared.exec("h1", "ls", "/sys/class/net"), "the other classes are still there"
+    assert "null" in shared.exec("h1", "ls", "/dev")
+    assert shared.lid("h1") != shared.lid("h3"), "the machine itself has devices, too, where it is a host"
+    assert shared.opavnic("exec", "--no-umad", "h1", "--", "ls", "/sys/class/infiniband/hfi1_0").returncode
     assert mounts_of_ours() == []
 
 
-def test_program_asks_the_management_agent_of_another_host(lab: Lab) -> None:
-    (answer,) = lab.umad("h1", "get", lab.lid("h2"))
+def test_program_asks_the_management_agent_of_another_host(shared: Lab) -> None:
+    (answer,) = shared.umad("h1", "get", shared.lid("h2"))
     mad = bytes.fromhex(answer["mad"])
-    assert (answer["status"], answer["length"], answer["lid"]) == (0, 2048, lab.lid("h2"))
+    assert (answer["status"], answer["length"], answer["lid"]) == (0, 2048, shared.lid("h2"))
     assert mad[:4] == bytes((0x80, 0x34, 0x80, 0x81))
     assert mad[4:6] == bytes(2), "the agent has answered with success"
     assert mad[12:16] == bytes((0, 0, 0, 7)), "the half of the transaction id that is the program's"
-    (none,) = lab.umad("h1", "answer-none", 0x4444)
+    (none,) = shared.umad("h1", "answer-none", 0x4444)
     assert none["status"] == errno.ETIMEDOUT
-    status = json.loads(lab.opavnic("status", "--json").stdout)
+    status = shared.opavnic.data("status")
     assert status["balance"] == {}
 
 
-def test_trap_reaches_the_program_that_has_registered_for_it(opavnic: Program, tmp_path: Path) -> None:
-    lab = Lab(opavnic, tmp_path, em="external")  # an EM of the lab would take the traps of its agents back
+def test_trap_reaches_the_program_that_has_registered_for_it(opavnic: Program) -> None:
+    lab = Lab(opavnic, em="external")  # an EM of the lab would take the traps of its agents back
     with lab.started("h1", "traps", lab.lid("h2"), TRAP_LID_OFFSET) as process:
         lid = lab.lid("h2")
         vnic = replace(
@@ -150,19 +156,19 @@ def test_trap_reaches_the_program_that_has_registered_for_it(opavnic: Program, t
     assert bytes.fromhex(trap["mad"])[1:4] == bytes((0x34, 0x80, 5))
 
 
-def test_program_that_is_killed_frees_its_agents(lab: Lab) -> None:
-    with lab.started("h1", "hold") as process:
-        other = lab.opavnic("exec", "h1", "--", sys.executable, str(AGAINST_LIBIBUMAD), "hold")
+def test_program_that_is_killed_frees_its_agents(shared: Lab) -> None:
+    with shared.started("h1", "hold") as process:
+        other = shared.opavnic("exec", "h1", "--", sys.executable, str(AGAINST_LIBIBUMAD), "hold")
         assert "Invalid argument" in other.stderr, "one agent for one method"
         process.send_signal(signal.SIGKILL)
         process.wait()
-    with lab.started("h1", "hold"):
+    with shared.started("h1", "hold"):
         pass
 
 
-def test_read_that_is_too_small_gets_the_first_segment(lab: Lab) -> None:
+def test_read_that_is_too_small_gets_the_first_segment(shared: Lab) -> None:
     for size in (5000, (3 << 20) + 5):  # the longer one comes in several requests of the kernel
-        (found,) = lab.umad("h3", "small-buffer", size)
+        (found,) = shared.umad("h3", "small-buffer", size)
         assert found == {
             "first": -errno.ENOSPC, "errno": "ENOSPC", "length": size + 56, "start": True, "data": True,
         }  # fmt: skip
@@ -174,40 +180,41 @@ def test_end_of_the_lab_ends_reads_and_leaves_nothing(lab: Lab, end: str) -> Non
         if end == "down":
             lab.opavnic("down")
         else:
-            killed(lab.runtime / lab.name / "state.json")
+            killed(lab.journal)
         out, _ = process.communicate(timeout=60)
         assert json.loads(out)["agent"] < 0, "an error, not a MAD"
     lab.opavnic("prune")
     assert mounts_of_ours() == []
-    assert not list(lab.runtime.iterdir())
+    assert not list(lab.opavnic.root.iterdir())
 
 
-def test_programs_of_programs_have_the_devices_of_their_host(lab: Lab) -> None:
+def test_programs_of_programs_have_the_devices_of_their_host(shared: Lab) -> None:
     inner = f"{sys.executable} -m opavnic.cli.main exec --umad h2 -- ibstat"
-    environment = f"OPAVNIC_RUNTIME_DIR={lab.runtime}"
-    shown = lab.exec(
+    environment = f"OPAVNIC_RUNTIME_DIR={shared.opavnic.root}"
+    shown = shared.exec(
         "h1",
         "sh",
         "-c",
         f"env -i $(command -v ibstat); ibstat & wait; cd {Path.cwd()}; {environment} {inner}",
     )
     lids = [int(line.split()[2]) for line in shown.splitlines() if "Base lid" in line]
-    assert lids == [lab.lid("h1"), lab.lid("h1"), lab.lid("h2")]
-    nobody = lab.opavnic("exec", "h1", "--", *NOBODY, "sh", "-c", "ibv_devices; cat /dev/infiniband/umad0")
+    assert lids == [shared.lid("h1"), shared.lid("h1"), shared.lid("h2")]
+    nobody = shared.opavnic("exec", "h1", "--", *NOBODY, "sh", "-c", "ibv_devices; cat /dev/infiniband/umad0")
     assert "hfi1_0" in nobody.stdout
     assert "Permission denied" in nobody.stderr, "umad0 is root's, as on a machine with Omni-Path"
 
 
-def test_lab_that_is_stopped_does_not_hold_up_programs(lab: Lab) -> None:
-    os.kill(lab.journal.pid, signal.SIGSTOP)
+def test_lab_that_is_stopped_does_not_hold_up_programs(shared: Lab) -> None:
+    pid = Journal.from_json(shared.journal.read_text()).pid
+    os.kill(pid, signal.SIGSTOP)
     try:
-        assert lab.opavnic("exec", "h1", "--", "true").returncode == 0
-        refused = lab.opavnic("exec", "--umad", "h1", "--", "true")
+        assert shared.opavnic("exec", "h1", "--", "true").returncode == 0
+        refused = shared.opavnic("exec", "--umad", "h1", "--", "true")
     finally:
-        os.kill(lab.journal.pid, signal.SIGCONT)
+        os.kill(pid, signal.SIGCONT)
     assert refused.returncode == 1
     assert refused.stderr.strip().endswith("no umad devices on host h1: the process of the lab is stopped")
-    assert "State: Active" in lab.exec("h1", "ibstat")
+    assert "State: Active" in shared.exec("h1", "ibstat")
 
 
 @pytest.mark.parametrize("mode", ["666", "600"])
@@ -241,7 +248,7 @@ async def test_programs_of_a_lab_in_python_have_the_devices_if_they_are_to(
 ) -> None:
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
     file = tmp_path / "lab.yaml"
-    file.write_text(LAB.format(name=f"p{os.getpid()}", pid=os.getpid() % 100_000, em="builtin"))
+    file.write_text(LAB.format(name=f"p{os.getpid()}", admin=f"adminp{os.getpid() % 100_000}", em="builtin"))
     async with PythonLab(load_lab(file)) as lab:
         shown = await lab.run("h1", ["ibstat"], devices=True)
         assert "State: Active" in shown.stdout, shown.stderr
@@ -255,9 +262,9 @@ async def test_programs_of_a_lab_in_python_have_the_devices_if_they_are_to(
             lab.popen("h1", ["no-such-program"], devices=True)
 
 
-def test_program_that_treats_its_device_badly_gets_errors_and_harms_nobody(lab: Lab) -> None:
+def test_program_that_treats_its_device_badly_gets_errors_and_harms_nobody(shared: Lab) -> None:
     (found,) = said(
-        lab.exec("h1", sys.executable, str(Path(__file__).parent / "umad_abuse.py"), str(lab.lid("h2")))
+        shared.exec("h1", sys.executable, str(Path(__file__).parent / "umad_abuse.py"), str(shared.lid("h2")))
     )
     assert found == {
         "too_small": ["EINVAL", "EINVAL", 0x81],
@@ -270,6 +277,6 @@ def test_program_that_treats_its_device_badly_gets_errors_and_harms_nobody(lab: 
         "at_once": ["EAGAIN", []],
         "flood": "ENOMEM",
     }
-    (answer,) = lab.umad("h1", "get", lab.lid("h2"))
+    (answer,) = shared.umad("h1", "get", shared.lid("h2"))
     assert bytes.fromhex(answer["mad"])[3] == 0x81, "the next program is served"
-    assert json.loads(lab.opavnic("status", "--json").stdout)["balance"] == {}
+    assert shared.opavnic.data("status")["balance"] == {}

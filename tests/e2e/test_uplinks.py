@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.places import bridge, inside, interfaces, ip, killed, namespaces, plug, station
+from e2e.places import bridge, inside, interfaces, ip, killed, namespaces, plug, station, veth
 from program import ok, run_program
 
 STATION = "02:11:22:33:44:55"
@@ -148,19 +148,7 @@ uplinks:
 
 
 def test_nat_and_nic_lead_out_and_leave_the_machine_as_it_was_even_after_kill(machine: Machine) -> None:
-    ip(
-        "link",
-        "add",
-        "out0",
-        "type",
-        "veth",
-        "peer",
-        "name",
-        "in0",
-        "netns",
-        machine.other,
-        netns=machine.netns,
-    )
+    veth(machine.netns, "out0", machine.other, "in0")
     for netns, name, address in (
         (machine.netns, "out0", "192.0.2.1/24"),
         (machine.other, "in0", "192.0.2.9/24"),
@@ -168,19 +156,7 @@ def test_nat_and_nic_lead_out_and_leave_the_machine_as_it_was_even_after_kill(ma
         ip("address", "add", address, "dev", name, netns=netns)
         ip("link", "set", name, "up", netns=netns)
     ip("route", "add", "default", "via", "192.0.2.9", netns=machine.netns)
-    ip(
-        "link",
-        "add",
-        "port0",
-        "type",
-        "veth",
-        "peer",
-        "name",
-        "eth0",
-        "netns",
-        machine.outside,
-        netns=machine.netns,
-    )
+    veth(machine.netns, "port0", machine.outside)
     ip("address", "add", "10.9.3.100/24", "dev", "eth0", netns=machine.outside)
     ip("link", "set", "eth0", "up", netns=machine.outside)
     sysctls = ("cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv4/conf/out0/forwarding")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,23 +28,28 @@ PING = ("exec", "h1", "--", "ping", "-c", "1", "-W", "1", "10.9.2.2")
 
 
 @pytest.fixture
-def page(tab: Page, url: str) -> Page:
+def at(tab: Page, url: str) -> Callable[[str], Page]:
+    """Opens a page of the view as a window has it at first."""
+
+    def at(path: str) -> Page:
+        tab.set_viewport_size(WINDOW)
+        tab.emulate_media(color_scheme="null")
+        go(tab, url, path, "web")
+        return tab
+
+    return at
+
+
+@pytest.fixture
+def page(at: Callable[[str], Page]) -> Page:
     """The page of the fabric, just opened."""
-    tab.set_viewport_size(WINDOW)
-    tab.emulate_media(color_scheme="null")
-    go(tab, url, "/", "web")
-    return tab
+    return at("/")
 
 
 def choose(page: Page, name: str) -> None:
     field = page.get_by_label("Choose a host, switch or link")
     field.fill(name)
     page.get_by_role("option", name=name, exact=True).click()
-
-
-def drawn(page: Page) -> str:
-    """What the drawing says of itself to those who do not see it."""
-    return page.get_by_test_id("fabric").get_attribute("aria-label") or ""
 
 
 def test_link_cut_on_the_page_goes_down_and_mended_comes_back(page: Page, viewed: Program) -> None:
@@ -69,6 +75,9 @@ def test_pages_show_vnic_and_events(page: Page) -> None:
     page.get_by_role("link", name="h1/blue").click()
     page.get_by_test_id("vnic").get_by_text("h1/blue: blue, up").wait_for()
     page.get_by_role("cell", name="10.9.2.1/24").wait_for()
+    nothing = page.get_by_label("MAC table").locator(".q-table__bottom--nodata")
+    nothing.get_by_text("no MAC table").wait_for()
+    assert nothing.locator("i, svg, img").count() == 0, "a table without rows shows no sign of warning"
     page.get_by_role("link", name="Timeline").click()
     page.get_by_text("vport-configured h2:1 vport 1").wait_for()
     page.get_by_text("2 of 2 vports are configured").wait_for()
@@ -106,20 +115,13 @@ def test_path_says_queue_and_credit_of_each_hop(page: Page) -> None:
     page.get_by_text("sw0:3->h2:1: VL 0: 0 bytes wait, 65,536 bytes of credit").wait_for()
 
 
-def test_table_without_rows_says_so_without_a_sign_of_warning(page: Page, url: str) -> None:
-    go(page, url, "/vnic/h1/blue", "web")
-    nothing = page.get_by_label("MAC table").locator(".q-table__bottom--nodata")
-    nothing.get_by_text("no MAC table").wait_for()
-    assert nothing.locator("i, svg, img").count() == 0
+PATHS = ("/", "/vnic/h1/blue")
+SLOW_PATHS = ("/vnics", "/parts", "/packets", "/mads", "/timeline")
+"""Other tests look for barriers on the last three, with what they show then."""
 
 
-PATHS = ("/", "/vnics", "/vnic/h1/blue", "/parts")
-OWN_TESTS = ("/packets", "/mads", "/timeline")
-"""Pages of which other tests look for barriers, with what these pages show then; sizes and colours are slow."""
-
-
-def test_packet_is_followed_hop_by_hop_with_its_header(page: Page, url: str) -> None:
-    go(page, url, "/packets", "web")
+def test_packet_is_followed_hop_by_hop_with_its_header(at: Callable[[str], Page]) -> None:
+    page = at("/packets")
     page.get_by_label("Match").fill("l4=nonsense")
     page.get_by_role("button", name="Show the next packets").click()
     page.get_by_text("nonsense").last.wait_for()
@@ -135,15 +137,14 @@ def test_packet_is_followed_hop_by_hop_with_its_header(page: Page, url: str) -> 
 
 
 def test_mads_of_a_change_are_a_sequence_that_leads_to_their_fields(
-    page: Page, url: str, viewed: Program
+    at: Callable[[str], Page], viewed: Program
 ) -> None:
-    go(page, url, "/mads", "web")
+    page = at("/mads")
     page.get_by_role("button", name="Record MADs").click()
     page.get_by_text("recording for 2 s").wait_for()
     viewed.ok("mad", "get", "vesw-port-info", "--lid", "3", "--vport", "1")
-    page.get_by_role("region", name="MADs as a sequence diagram").locator(
-        "text:text-is('GetResp VeswPortInfo')"
-    ).first.wait_for()
+    drawn = page.get_by_role("region", name="MADs as a sequence diagram")
+    drawn.locator("text:text-is('GetResp VeswPortInfo')").first.wait_for()
     page.get_by_label("Only with").fill("no such MAD")
     page.get_by_text("No MAD was seen.").wait_for()
     page.get_by_label("Only with").fill("GetResp VeswPortInfo")
@@ -157,7 +158,7 @@ SIZES: tuple[ViewportSize, ...] = (WINDOW, {"width": 390, "height": 844}, {"widt
 
 
 @pytest.mark.parametrize(
-    "path", [*PATHS, *(pytest.param(path, marks=pytest.mark.slow) for path in OWN_TESTS)]
+    "path", [*PATHS, *(pytest.param(path, marks=pytest.mark.slow) for path in SLOW_PATHS)]
 )
 def test_page_keeps_nobody_out(tab: Page, url: str, path: str) -> None:
     """axe-core finds nothing serious, light and dark, and nothing is beside the window."""
@@ -197,12 +198,12 @@ def test_node_that_is_clicked_is_chosen(page: Page) -> None:
 
 
 def test_timeline_says_at_the_keyboard_what_was_so_when_a_link_was_cut(
-    page: Page, url: str, viewed: Program
+    at: Callable[[str], Page], viewed: Program
 ) -> None:
     viewed.ok("fault", "add", "link-down on h2:1--sw0:3")
     viewed.ok("fault", "clear")
     wait_for_ping(viewed)
-    go(page, url, "/timeline", "web")
+    page = at("/timeline")
     moment = page.get_by_role("slider")
     now = page.get_by_test_id("timeline").get_by_text("UTC, now")
     now.wait_for()
@@ -221,10 +222,10 @@ def test_timeline_says_at_the_keyboard_what_was_so_when_a_link_was_cut(
 
 
 def test_run_is_saved_as_a_page_that_opens_offline_and_begins_with_what_is_wrong(
-    page: Page, browser: BrowserContext, url: str, viewed: Program, tmp_path: Path
+    at: Callable[[str], Page], browser: BrowserContext, viewed: Program, tmp_path: Path
 ) -> None:
     viewed.ok("fault", "add", "link-down on h2:1--sw0:3")
-    go(page, url, "/timeline", "web")
+    page = at("/timeline")
     page.locator(".replayed.live line.is-down").wait_for()
     with page.expect_download(timeout=PATIENCE_MS) as found:
         page.get_by_role("link", name="Save this run as a page").click()
@@ -263,9 +264,8 @@ def test_page_behind_another_tab_asks_for_nothing_until_it_is_seen_again(
 
 
 def test_keyboard_alone_cuts_a_link_and_mends_it(page: Page) -> None:
-    page.get_by_role("button", name="Remove fault").first.wait_for(
-        state="detached"
-    )  # of a test before, in the first look
+    # of a test before, in the first look
+    page.get_by_role("button", name="Remove fault").first.wait_for(state="detached")
     page.get_by_label("Choose a host, switch or link").focus()
     page.keyboard.type("h2:1--sw0")
     page.get_by_role("option", name="h2:1--sw0:3").wait_for()

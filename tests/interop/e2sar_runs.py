@@ -45,19 +45,8 @@ def send_files(wire: Network, uri: str, directory: Path) -> None:
     E2SAR takes itself off the senders about a second after it has read them, and what comes later is a stranger's.
     """
     ask_for_mac(wire, EjfatUri.parse(uri).data[0].ip)
-    send = [
-        "-s",
-        "-u",
-        uri,
-        "--withcp",
-        "--ip",
-        address(wire.numbers["src"]),
-        "--rate",
-        "0.2",
-        "-p",
-        str(directory),
-    ]
-    wire.run("src", e2sar("e2sar_ft"), *send)
+    send = ["-s", "-u", uri, "--withcp", "--ip", address(wire.numbers["src"]), "--rate", "0.2"]
+    wire.run("src", e2sar("e2sar_ft"), *send, "-p", str(directory))
 
 
 def make_files(directory: Path) -> list[str]:

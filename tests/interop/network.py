@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from e2e.places import bridge, inside, ip, namespaces
+from e2e.places import bridge, inside, ip, namespaces, veth
 from processes import child
 
 T = TypeVar("T")
@@ -135,25 +135,8 @@ def network(directory: Path, **numbers: int) -> Iterator[Network]:
         bridge(switch, "br0")
         for name, number in zip(names, numbers.values(), strict=True):
             # addresses are usable at once, without a second of duplicate address detection
-            inside(
-                name,
-                "sh",
-                "-c",
-                "for f in all default; do echo 0 > /proc/sys/net/ipv6/conf/$f/accept_dad; done",
-            )
-            ip(
-                "link",
-                "add",
-                f"port{number}",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "eth0",
-                "netns",
-                name,
-                netns=switch,
-            )
+            inside(name, "sh", "-c", "for f in /proc/sys/net/ipv6/conf/*/accept_dad; do echo 0 > $f; done")
+            veth(switch, f"port{number}", name)
             for version, length in ((4, 24), (6, 64)):
                 ip("address", "add", f"{address(number, version)}/{length}", "dev", "eth0", netns=name)
             ip("link", "set", "eth0", "mtu", str(MTU), netns=name)

@@ -164,17 +164,7 @@ def test_events_of_its_performance_test_arrive(wire: Network, family: int, versi
         needs_ipv6()
     wire.balancer("lb", *addresses(), *OWN)
     uri = reserve(wire)
-    receive = [
-        e2sar("e2sar_perf"),
-        "-r",
-        "-u",
-        uri,
-        "--withcp",
-        "--port",
-        str(PORT),
-        "--threads",
-        "2",
-    ]
+    receive = [e2sar("e2sar_perf"), "-r", "-u", uri, "--withcp", "--port", str(PORT), "--threads", "2"]
     receivers = {
         name: wire.start(name, *receive, "--ip", address(wire.numbers[name], family)) for name in WORKERS
     }
