@@ -11,14 +11,14 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Iterator
 from fcntl import ioctl
 from pathlib import Path
 
 import pytest
 import yaml
 
-from program import run_program, started
+from e2e.conftest import Program
+from program import ok, run_program, started
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60.0
@@ -34,31 +34,18 @@ vesws:
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path_factory.mktemp("habits") / "run")}
+def lab(opavnic_of_module: Program) -> Program:
+    """The program beside a lab that is as before after each test."""
+    opavnic_of_module.up(TREE)
+    return opavnic_of_module
 
 
-def opavnic(environment: dict[str, str], *words: object, code: int = 0) -> str:
-    done = run_program(list(map(str, words)), environment, timeout=LIMIT_S)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def lab(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    file = tmp_path_factory.mktemp("tree") / "lab.yaml"
-    file.write_text(TREE)
-    opavnic(environment, "up", file, "-d")
-    yield environment
-    opavnic(environment, "down")
-
-
-def on_terminal(environment: dict[str, str], *words: str) -> list[str]:
+def on_terminal(lab: Program, *words: str) -> list[str]:
     """Return what a command shows on a terminal of 80 columns."""
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     plain = {
-        name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+        name: text for name, text in lab.environment.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
     }
     ends = {"stdin": slave, "stdout": slave, "stderr": slave}
     with started(words, env={**plain, "TERM": "xterm"}, **ends) as process:
@@ -75,7 +62,7 @@ def on_terminal(environment: dict[str, str], *words: str) -> list[str]:
     return shown.decode().replace("\r\n", "\n").splitlines()
 
 
-def test_status_fits_80_columns_and_keeps_addresses_whole(lab: dict[str, str]) -> None:
+def test_status_fits_80_columns_and_keeps_addresses_whole(lab: Program) -> None:
     lines = [COLORS.sub("", line) for line in on_terminal(lab, "status")]
     assert max(map(len, lines)) <= 80
     vnics = [line for line in lines if re.match(r"h\d ", line)]
@@ -84,20 +71,20 @@ def test_status_fits_80_columns_and_keeps_addresses_whole(lab: dict[str, str]) -
 
 
 @pytest.mark.parametrize("words", ["em show vports", "em show vesws", "mad get 0x11 --lid 2"])
-def test_tables_fit_80_columns(words: str, lab: dict[str, str]) -> None:
+def test_tables_fit_80_columns(words: str, lab: Program) -> None:
     assert max(len(COLORS.sub("", line)) for line in on_terminal(lab, *words.split())) <= 80
 
 
-def test_output_in_a_pipe_is_plain_text(lab: dict[str, str]) -> None:
+def test_output_in_a_pipe_is_plain_text(lab: Program) -> None:
     for words in ("status", "topo"):
-        shown = opavnic(lab, *words.split())
+        shown = lab.ok(*words.split())
         assert shown.isascii()
         assert "\x1b" not in shown
         assert [line for line in shown.splitlines() if line != line.rstrip()] == []
 
 
-def test_check_finds_that_everybody_reaches_everybody_of_its_own(lab: dict[str, str]) -> None:
-    found = json.loads(opavnic(lab, "check", "--json"))
+def test_check_finds_that_everybody_reaches_everybody_of_its_own(lab: Program) -> None:
+    found = lab.data("check")
     assert found["ok"] is found["isolated"] is found["oversize_refused"] is True
     assert found["failures"] == []
     pairs = {(one["vesw"], one["from"], one["to"]) for one in found["pairs"]}
@@ -109,24 +96,24 @@ def test_check_finds_that_everybody_reaches_everybody_of_its_own(lab: dict[str, 
     assert all(one["ipv4"] and one["ipv6"] and one["mtu"] for one in found["pairs"])
 
 
-def test_check_finds_what_is_cut_off_and_fails(lab: dict[str, str]) -> None:
-    opavnic(lab, "fault", "add", "loss", "on", "h1", "100%", "l4=ethernet")
+def test_check_finds_what_is_cut_off_and_fails(lab: Program) -> None:
+    lab.ok("fault", "add", "loss", "on", "h1", "100%", "l4=ethernet")
     try:
         # the others answer in that time, however busy the machine is
-        found = json.loads(opavnic(lab, "check", "--json", "--timeout", "2s", code=1))
+        found = json.loads(lab("check", "--json", "--timeout", "2s").stdout)
         assert {one["from"] for one in found["failures"]} | {one["to"] for one in found["failures"]} >= {"h1"}
         assert all("h1" in (one["from"], one["to"]) for one in found["failures"])
-        links = opavnic(lab, "status").split("dropped at", 1)[1]
+        links = lab.ok("status").split("dropped at", 1)[1]
         assert "link_fault" in links
     finally:
-        opavnic(lab, "fault", "clear")
+        lab.ok("fault", "clear")
 
 
-def test_check_is_a_job_of_the_lab_and_ctrl_c_cancels_it(lab: dict[str, str]) -> None:
-    with started(["check", "--timeout", "30s"], env=lab, stdout=-1, stderr=-1) as process:
+def test_check_is_a_job_of_the_lab_and_ctrl_c_cancels_it(lab: Program) -> None:
+    with lab.started("check", "--timeout", "30s", stdout=-1, stderr=-1) as process:
         job = None
         while job is None or not job["total"]:
-            jobs = json.loads(opavnic(lab, "job", "list", "--json"))["jobs"]
+            jobs = lab.data("job", "list")["jobs"]
             job = next((one for one in jobs if one["name"] == "check" and one["phase"] == "working"), None)
         assert job["can_cancel"]
         process.send_signal(signal.SIGINT)
@@ -135,47 +122,36 @@ def test_check_is_a_job_of_the_lab_and_ctrl_c_cancels_it(lab: dict[str, str]) ->
         130,
         "opavnic: interrupted; check was cancelled, nothing was changed",
     )
-    assert opavnic(lab, "job", "wait", 1).startswith("up: done in ")
+    assert lab.ok("job", "wait", 1).startswith("up: done in ")
 
 
-def test_state_that_is_saved_comes_up_again(environment: dict[str, str], tmp_path: Path) -> None:
-    file, changed, saved = (tmp_path / name for name in ("lab.yaml", "em.yaml", "saved.yaml"))
-    file.write_text(TREE.replace("habits-tree", "habits-saved"))
+def test_state_that_is_saved_comes_up_again(opavnic: Program, tmp_path: Path) -> None:
+    changed, saved = tmp_path / "em.yaml", tmp_path / "saved.yaml"
     blue = {"id": 2, "name": "blue", "pkey": 0x8002, "mtu": 2000, "members": ["h1", "h2"]}
     red = {"id": 3, "name": "red", "pkey": 0x8003, "mtu": 9000, "members": ["h3", "h4"]}
-    changed.write_text(
-        yaml.safe_dump({"fabric": {"id": 1}, "mac": "locally-administered", "vesws": [blue, red]})
-    )
-    named = ("--lab", "habits-saved")
-    opavnic(environment, "up", file, "-d")
-    try:
-        opavnic(environment, "em", "apply", changed, *named)
-        opavnic(environment, "fault", "add", "delay", "on", "h1", "delay=5us", *named)
-        opavnic(environment, "save", saved, *named)
-        opavnic(environment, "down", "habits-saved")
-        opavnic(environment, "up", saved, "-d")
-        assert opavnic(environment, "save", *named) == saved.read_text()
-        vnics = opavnic(environment, "status", "-o", "csv", *named).splitlines()[1:5]
-        assert [line.split(",")[0] + line.split(",")[2] for line in vnics] == [
-            "h1blue",
-            "h2blue",
-            "h3red",
-            "h4red",
-        ]
-    finally:
-        run_program(["down", "habits-saved"], environment, timeout=LIMIT_S)
+    config = {"fabric": {"id": 1}, "mac": "locally-administered", "vesws": [blue, red]}
+    changed.write_text(yaml.safe_dump(config))
+    opavnic.up(TREE.replace("habits-tree", "habits-saved"))
+    opavnic.ok("em", "apply", changed)
+    opavnic.ok("fault", "add", "delay", "on", "h1", "delay=5us")
+    opavnic.ok("save", saved)
+    opavnic.ok("down", "habits-saved")
+    opavnic.ok("up", saved, "-d")
+    assert opavnic.ok("save") == saved.read_text()
+    vnics = [line.split(",") for line in opavnic.ok("status", "-o", "csv").splitlines()[1:5]]
+    assert [row[0] + row[2] for row in vnics] == ["h1blue", "h2blue", "h3red", "h4red"]
 
 
 @pytest.mark.parametrize(
     ("words", "found"),
     [("exec h", ["h1", "h2", "h3", "h4"]), ("status --lab hab", ["habits-tree"])],
 )
-def test_shell_completes_names_of_a_running_lab(words: str, found: list[str], lab: dict[str, str]) -> None:
+def test_shell_completes_names_of_a_running_lab(words: str, found: list[str], lab: Program) -> None:
     line = f"opavnic {words}".split(" ")
     asking = {
-        **lab,
+        **lab.environment,
         "_OPAVNIC_COMPLETE": "complete_bash",
         "COMP_WORDS": " ".join(line),
         "COMP_CWORD": str(len(line) - 1),
     }
-    assert opavnic(asking).split() == found
+    assert ok(run_program([], asking)).split() == found

@@ -6,7 +6,6 @@ How many pings a change costs depends on the machine: it is printed, and what mu
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -17,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+from e2e.conftest import Program, program_in
 from permission import require
 from processes import child
-from program import ok, run_program
+from program import ok
 
 MAC = "00:00:5e:00:01:07"
 IP = "10.9.2.100"
@@ -63,34 +63,22 @@ FRR_GROUP = "frrvty:x:65533:root"
 class MovementLab:
     """Three hosts on one virtual switch that learns."""
 
-    def __init__(self, place: Path, datapath: str) -> None:
-        self.place = place
-        self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(place / "run")}
-        self._namespace = f"opavnic-mv{os.getpid()}{datapath}"
-        file = place / "lab.yaml"
-        file.write_text(
-            f"name: mv{os.getpid()}{datapath}\ndatapath: {datapath}\nhosts: {{h1: {{}}, h2: {{}}, h3: {{}}}}\n"
+    def __init__(self, opavnic: Program, datapath: str) -> None:
+        self.opavnic, self.place = opavnic, opavnic.directory
+        name = f"mv{os.getpid()}{datapath}"
+        self._namespace = f"opavnic-{name}"
+        opavnic.up(
+            f"name: {name}\ndatapath: {datapath}\nhosts: {{h1: {{}}, h2: {{}}, h3: {{}}}}\n"
             "em: {mac: learn}\n"
             "vesws: [{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2, h3]}]\n"
         )
-        self.opavnic("up", file, "-d")
-
-    def opavnic(self, *words: object) -> str:
-        return ok(run_program([str(word) for word in words], self.environment, timeout=LIMIT_S))
 
     def inside(self, host: str, *words: str) -> list[str]:
         return ["ip", "netns", "exec", f"{self._namespace}-{host}", *words]
 
     def run(self, host: str, script: str) -> str:
-        return ok(
-            subprocess.run(
-                self.inside(host, "sh", "-ec", script),
-                capture_output=True,
-                text=True,
-                timeout=LIMIT_S,
-                check=False,
-            )
-        )
+        words = self.inside(host, "sh", "-ec", script)
+        return ok(subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False))
 
     def lost(self, changes: Callable[[], None], count: int = 25) -> int:
         """Return how many of `count` pings to the address, ten in a second, are lost while a change happens."""
@@ -109,16 +97,15 @@ class MovementLab:
         return any(subprocess.run(words, capture_output=True, check=False).returncode == 0 for _ in range(10))
 
     def port_of(self, mac: str) -> str:
-        rows = json.loads(self.opavnic("em", "show", "mac-table", "--json"))["mac_table"]
+        rows = self.opavnic.data("em", "show", "mac-table")["mac_table"]
         return next((str(row["port"]) for row in rows if row["mac"] == mac), "")
 
 
 @pytest.fixture(scope="module", params=["native", "python"])
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovementLab]:
     require(["ip", "ping"])
-    lab = MovementLab(tmp_path_factory.mktemp("movement"), request.param)
-    yield lab
-    lab.opavnic("down")
+    with program_in(tmp_path_factory.mktemp("movement")) as opavnic:
+        yield MovementLab(opavnic, request.param)
 
 
 @pytest.fixture(autouse=True)
@@ -165,7 +152,7 @@ def test_restart_of_the_manager_without_its_database_leaves_a_virtual_mac_where_
     lab.run("h2", MASTER)
     assert lab.answers()
     for options in ([], ["--forget"]):
-        assert "0 Sets" in lab.opavnic("em", "restart", *options)
+        assert "0 Sets" in lab.opavnic.ok("em", "restart", *options)
         assert lab.port_of(MAC) == "h2:1"
 
 

@@ -7,11 +7,12 @@ import os
 import signal
 import struct
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from e2e.conftest import Program
 from hfi_sim.wire.captures import read_capture
 from hfi_sim.wire.mad.fm_packet import parse_fm_payload
 from hfi_sim.wire.mad.header import MadHeader, mad_size
@@ -19,7 +20,6 @@ from hfi_sim.wire.packet import strip
 from opavnic.devices.kernel.entry import why_no_fuse
 from opavnic.devices.kernel.mounts import SOURCE
 from permission import require
-from program import ok, run_program, started
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 TOOLS = (
@@ -79,45 +79,39 @@ for tool in "$@"; do echo "## $tool"; timeout 40 $tool 2>&1 || true; done
 """
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("opa")
-
-
-@pytest.fixture(scope="module")
-def printed(directory: Path) -> dict[str, str]:
-    """What each tool prints on h1: one lab and one program for all of them."""
+def _with_tools() -> None:
     require(TOOLS, as_root=True)
     if reason := why_no_fuse():
         pytest.skip(reason)
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
 
-    def opavnic(*arguments: object) -> str:
-        return ok(run_program([str(word) for word in arguments], environment, timeout=200))
 
-    name = f"o{os.getpid()}"
+@pytest.fixture(scope="module")
+def directory(opavnic_of_module: Program) -> Path:
+    """Where the files of the lab are."""
+    return opavnic_of_module.directory
+
+
+@pytest.fixture(scope="module")
+def printed(opavnic_of_module: Program, directory: Path) -> dict[str, str]:
+    """What each tool prints on h1: one lab and one program for all of them."""
+    _with_tools()
     (directory / "monitor.sh").write_text(MONITOR)
-    file = directory / "lab.yaml"
-    file.write_text(EXAMPLE.read_text().replace("name: opa-tools\n", f"name: {name}\n"))
-    opavnic("up", file, "-d")
-    try:
-        with capturing(directory / CAPTURE, environment, opavnic):
-            text = opavnic(
-                "exec", "--umad", "h1", "--", "sh", "-c", SCRIPT, "sh", directory, *COMMANDS.values()
-            )
-    finally:
-        opavnic("down")
+    opavnic_of_module.up(EXAMPLE.read_text().replace("name: opa-tools\n", f"name: o{os.getpid()}\n"))
+    with capturing(opavnic_of_module, directory / CAPTURE):
+        words = ("sh", "-c", SCRIPT, "sh", directory, *COMMANDS.values())
+        text = opavnic_of_module.ok("exec", "--umad", "h1", "--", *words, timeout=200)
+    opavnic_of_module.ok("down")
     outputs = [part.partition("\n")[2] for part in text.split("## ")[1:]]
     return dict(zip(COMMANDS, outputs, strict=True))
 
 
 @contextlib.contextmanager
-def capturing(file: Path, environment: dict[str, str], opavnic: Callable[..., str]) -> Iterator[None]:
+def capturing(opavnic: Program, file: Path) -> Iterator[None]:
     """Write the MADs of a lab to a file meanwhile."""
-    with started(["capture", "l4=mad", "-w", file], env=environment, stdout=-1, stderr=-1) as capture:
+    with opavnic.started("capture", "l4=mad", "-w", file, stdout=-1, stderr=-1) as capture:
         while not file.exists():
             assert capture.poll() is None
-            opavnic("status")  # takes a while
+            opavnic.ok("status")  # takes a while
         yield
         capture.send_signal(signal.SIGINT)
         _, said = capture.communicate(timeout=60)
@@ -282,29 +276,18 @@ def test_nothing_is_left_when_the_lab_is_down(printed: dict[str, str], directory
 
 
 @pytest.mark.slow
-def test_only_a_fault_makes_a_planned_link_slow(tmp_path: Path) -> None:
-    require(TOOLS, as_root=True)
-    if reason := why_no_fuse():
-        pytest.skip(reason)
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-
-    def opavnic(*arguments: object) -> str:
-        return ok(run_program([str(word) for word in arguments], environment, timeout=200))
+def test_only_a_fault_makes_a_planned_link_slow(opavnic: Program) -> None:
+    _with_tools()
 
     def slow() -> str:
-        said = opavnic("exec", "--umad", "h1", "--", "opareport", "-o", "slowlinks", "-q")
+        said = opavnic.ok("exec", "--umad", "h1", "--", "opareport", "-o", "slowlinks", "-q", timeout=200)
         return field(said, "Links Checked").strip(", ")
 
-    file = tmp_path / "lab.yaml"
     links = '[{ends: [h1, "sw0:1"], rate: 75G}, {ends: [h2, "sw0:2"], rate: 25G}]'
     shape = f"{{kind: explicit, switches: {{sw0: {{ports: 8}}}}, links: {links}}}"
-    file.write_text(f"name: s{os.getpid()}\nfabric: {{topology: {shape}}}\nhosts: {{h1: {{}}, h2: {{}}}}\n")
-    opavnic("up", file, "-d")
-    try:
-        assert slow() == "0 Errors found"
-        opavnic("fault", "add", "rate on h1 rate=50G")
-        assert slow() == "1 Errors found"
-        opavnic("fault", "clear")
-        assert slow() == "0 Errors found"
-    finally:
-        opavnic("down")
+    opavnic.up(f"name: s{os.getpid()}\nfabric: {{topology: {shape}}}\nhosts: {{h1: {{}}, h2: {{}}}}\n")
+    assert slow() == "0 Errors found"
+    opavnic.ok("fault", "add", "rate on h1 rate=50G")
+    assert slow() == "1 Errors found"
+    opavnic.ok("fault", "clear")
+    assert slow() == "0 Errors found"

@@ -7,8 +7,6 @@ each kind is slow, the rest long: what they show of the web view is held by test
 from __future__ import annotations
 
 import base64
-import contextlib
-import json
 import os
 import re
 import subprocess
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.web_view import go, opened, web_view
 from opavnic.lab.ownership.runtime import ROOT_VARIABLE
 from opavnic.observe.drawings import sequence
@@ -27,7 +26,6 @@ from opavnic.observe.journeys import messages
 from opavnic.observe.trace_file import read_journeys
 from opavnic_bench.base.running_lab import environment
 from opavnic_bench.web.memory_lab import memory_lab
-from program import ok, run_program, started
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Locator, Page
@@ -69,37 +67,26 @@ async def test_every_ping_is_answered(lab, hosts, em):
 """
 
 pytestmark = pytest.mark.slow
-Run = Callable[..., str]
 
 
-class PicturedLab:
-    """A lab that runs, its view, and the program."""
-
-    def __init__(self, directory: Path, file: Path, name: str, stack: ExitStack) -> None:
-        self.name = name
-        self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(directory / "run")}
-        self.run("up", file, "-d")
-        stack.callback(self.run, "prune")
-        stack.callback(self.run, "down")
-        self.url = stack.enter_context(web_view(directory / "run"))
-
-    def run(self, *arguments: str | Path) -> str:
-        """Run the program to its end; return what it has printed."""
-        return ok(run_program(arguments, self.environment, timeout=120))
-
-    @contextlib.contextmanager
-    def meanwhile(self, *arguments: str | Path) -> Iterator[None]:
-        """Have the program run."""
-        quiet = subprocess.DEVNULL
-        with started(arguments, env=self.environment, stdin=quiet, stdout=quiet, stderr=quiet):
-            yield
+Pictured = Callable[[str | Path], str]
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Callable[[Path, str], PicturedLab]]:
-    """Starts the lab of a file."""
+def pictured(opavnic: Program) -> Iterator[Pictured]:
+    """Starts the lab of a text or of a file; gives where its view is served."""
     with ExitStack() as stack:
-        yield lambda file, name: PicturedLab(tmp_path, file, name, stack)
+
+        def start(lab: str | Path) -> str:
+            opavnic.ok("up", lab, "-d") if isinstance(lab, Path) else opavnic.up(lab)
+            return stack.enter_context(web_view(opavnic.root))
+
+        yield start
+
+
+def example(name: str) -> Path:
+    return ROOT / "examples" / f"{name}.yaml"
 
 
 _AS_ROOT_HAS_IT = """directory => {
@@ -193,10 +180,10 @@ def drawn(page: Page, *words: str) -> None:
         )
 
 
-def test_two_hosts_with_traffic(browser: BrowserContext, lab: Callable[[Path, str], PicturedLab]) -> None:
-    two = lab(ROOT / "examples" / "two-hosts.yaml", "two-hosts")
+def test_two_hosts_with_traffic(browser: BrowserContext, opavnic: Program, pictured: Pictured) -> None:
+    url = pictured(example("two-hosts"))
     ping = ("exec", "h1", "--", "ping", "-q", "-f", "-l", "50", "-s", "1400", "10.9.2.2")
-    with opened(browser, two.url, "two-hosts") as page, two.meanwhile(*ping):
+    with opened(browser, url, "two-hosts") as page, opavnic.started(*ping, **QUIET):
         page.set_viewport_size({"width": 1000, "height": 700})
         choose(page, "Choose a host, switch or link", "h1")
         page.get_by_text("blue: up, sends").wait_for()
@@ -206,15 +193,14 @@ def test_two_hosts_with_traffic(browser: BrowserContext, lab: Callable[[Path, st
 
 @pytest.mark.long
 def test_fat_tree_with_a_cut_link_and_a_hot_spot(
-    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
+    browser: BrowserContext, opavnic: Program, pictured: Pictured, tmp_path: Path
 ) -> None:
-    (tmp_path / "lab.yaml").write_text(FAT_TREE)
-    tree = lab(tmp_path / "lab.yaml", "fat-tree")
-    with opened(browser, tree.url, "fat-tree") as page, ExitStack() as floods:
+    url = pictured(FAT_TREE)
+    with opened(browser, url, "fat-tree") as page, ExitStack() as floods:
         for host in ("h1", "h6", "h10"):
             ping = ("ping", "-q", "-f", "-l", "100", "-s", "1400", "10.9.2.16")
-            floods.enter_context(tree.meanwhile("exec", host, "--", *ping))
-        tree.run("fault", "add", "link-down on edge0-0--agg0-1")
+            floods.enter_context(opavnic.started("exec", host, "--", *ping, **QUIET))
+        opavnic.ok("fault", "add", "link-down on edge0-0--agg0-1")
         drawn(page, "down")
         choose(page, "Choose a host, switch or link", "h16")
         page.get_by_text(re.compile(r"2[3-9][.\d]* Mbit/s +edge3-1 -> h16")).wait_for()  # above 75 % of it
@@ -271,14 +257,13 @@ def test_report_of_a_scenario_that_fails(browser: BrowserContext, tmp_path: Path
 
 @pytest.mark.long
 def test_fabric_vnic_and_timeline(
-    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
+    browser: BrowserContext, opavnic: Program, pictured: Pictured, tmp_path: Path
 ) -> None:
-    (tmp_path / "lab.yaml").write_text(FABRIC)
-    clos = lab(tmp_path / "lab.yaml", "clos")
+    url = pictured(FABRIC)
     ping = ("exec", "h1", "--", "ping", "-q", "-f", "-s", "1400", "10.9.2.8")
-    with opened(browser, clos.url, "clos") as page, clos.meanwhile(*ping):
-        clos.run("fault", "add", "link-down on leaf0--spine1")
-        clos.run("fault", "add", "loss on h5 10%")
+    with opened(browser, url, "clos") as page, opavnic.started(*ping, **QUIET):
+        opavnic.ok("fault", "add", "link-down on leaf0--spine1")
+        opavnic.ok("fault", "add", "loss on h5 10%")
         choose(page, "Path from", "h1")
         choose(page, "to", "h8")
         page.get_by_role("button", name="Show path").click()
@@ -288,49 +273,47 @@ def test_fabric_vnic_and_timeline(
         page.get_by_text("blue: up, sends").wait_for()
         drawn(page, "down")
         take(page, "web-fabric", height=970)
-        go(page, clos.url, "/packets", "clos")
+        go(page, url, "/packets", "clos")
         choose(page, "From", "h1")
         choose(page, "to", "h8")
         page.get_by_role("button", name="Show the next packets").click()
         page.get_by_test_id("way").get_by_text("bytes of credit").first.wait_for()
         take(page, "web-packets", height=900)
         take(page, "packet-journey", height=1400, parts=[page.get_by_test_id("way")])
-        go(page, clos.url, "/mads", "clos")
+        go(page, url, "/mads", "clos")
         choose(page, "Record for", "10 s")  # commands are slow on a busy machine
         page.get_by_role("button", name="Record MADs").click()
-        clos.run("fault", "add", "link-down on h2 for=300ms")
-        clos.run("exec", "h3", "--", "ip", "link", "set", "blue", "down")  # a trap
-        clos.run("exec", "h3", "--", "ip", "link", "set", "blue", "up")
+        opavnic.ok("fault", "add", "link-down on h2 for=300ms")
+        opavnic.ok("exec", "h3", "--", "ip", "link", "set", "blue", "down")  # a trap
+        opavnic.ok("exec", "h3", "--", "ip", "link", "set", "blue", "up")
         page.get_by_role("region", name="MADs as a sequence diagram").wait_for()
         page.get_by_label("Only with").fill("h3")
         page.locator("svg text").filter(has_text="Trap").first.wait_for()
         take(page, "web-mads", height=900)
         with page.expect_websocket() as updates:
-            go(page, clos.url, "/vnic/h1/blue", "clos")
+            go(page, url, "/vnic/h1/blue", "clos")
         page.get_by_role("cell", name="10.9.2.1/24").wait_for()
         for _ in range(12):  # of which the plots are made
             updates.value.wait_for_event("framereceived")
         take(page, "web-vnic", height=900)
-        go(page, clos.url, "/timeline", "clos")
-        clos.run("fault", "add", "link-down on h9 for=1s")
+        go(page, url, "/timeline", "clos")
+        opavnic.ok("fault", "add", "link-down on h9 for=1s")
         page.get_by_text("port-joined h9:1").first.wait_for()
         take(page, "web-timeline", height=1130)
 
 
 @pytest.mark.parametrize(
-    ("example", "picture"),
+    ("name", "picture"),
     [("lnet-bonding", "web-lnet"), pytest.param("lnet-multi-rail", "web-multi-rail", marks=pytest.mark.long)],
 )
-def test_lnet(
-    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], example: str, picture: str
-) -> None:
-    nodes = lab(ROOT / "examples" / f"{example}.yaml", example)
-    with opened(browser, nodes.url, example) as page:
+def test_lnet(browser: BrowserContext, opavnic: Program, pictured: Pictured, name: str, picture: str) -> None:
+    url = pictured(example(name))
+    with opened(browser, url, name) as page:
         with page.expect_websocket() as updates:
             page.get_by_role("link", name="LNet").click()
         page.get_by_role("heading", name="Network interfaces").wait_for()
         for host, peer in (("a", "b"), ("b", "a"), ("a", "b")):
-            nodes.run("lnetctl", "send", "--host", host, "--to", peer, "--count", "90", "--size", "64K")
+            opavnic.ok("lnetctl", "send", "--host", host, "--to", peer, "--count", "90", "--size", "64K")
         page.get_by_text("0.0 s").first.wait_for()
         for _ in range(4):  # until nothing flows any more
             updates.value.wait_for_event("framereceived")
@@ -338,37 +321,26 @@ def test_lnet(
 
 
 @pytest.mark.long
-def test_load_balancer(
-    browser: BrowserContext, lab: Callable[[Path, str], PicturedLab], tmp_path: Path
-) -> None:
-    daq = lab(ROOT / "examples" / "ejfat.yaml", "ejfat")
-    uri = json.loads(daq.run("status", "--json"))["apps"][0]["uri"]
+def test_load_balancer(browser: BrowserContext, opavnic: Program, pictured: Pictured, tmp_path: Path) -> None:
+    url = pictured(example("ejfat"))
+    uri = opavnic.data("status")["apps"][0]["uri"]
     (tmp_path / "data").write_bytes(os.urandom(20_000_000))
     with ExitStack() as stack:
-        page = stack.enter_context(opened(browser, daq.url, "ejfat"))
+        page = stack.enter_context(opened(browser, url, "ejfat"))
         with page.expect_websocket() as updates:
-            go(page, daq.url, "/part/ejfat", "ejfat")
+            go(page, url, "/part/ejfat", "ejfat")
         for number in (1, 2, 3):
-            recv = (
-                "ejfat",
-                "recv",
-                "--uri",
-                uri,
-                "--name",
-                f"w{number}",
-                "--address",
-                f"10.7.0.{4 + number}",
-            )
-            out = ("--out", tmp_path / f"events-{number}")
-            stack.enter_context(daq.meanwhile("exec", f"w{number}", "--", *PROGRAM, *recv, *out))
+            recv = ("--uri", uri, "--name", f"w{number}", "--address", f"10.7.0.{4 + number}")
+            words = (*PROGRAM, "ejfat", "recv", *recv, "--out", tmp_path / f"events-{number}")
+            stack.enter_context(opavnic.started("exec", f"w{number}", "--", *words, **QUIET))
         table = "Reservation 1 on lb: workers"
         for number in (1, 2, 3):
             page.get_by_label(table, exact=True).get_by_text(f"w{number} #").wait_for()
         send = ("ejfat", "send", "--uri", uri, "--event-size", "100k", "--rate", "20", tmp_path / "data")
-        daq.run("exec", "s1", "--", *PROGRAM, *send)
+        opavnic.on("s1", *PROGRAM, *send)
         for _ in range(3):
             updates.value.wait_for_event("framereceived")
-        take(page, "web-load-balancer", runtime=tmp_path / "run")
+        take(page, "web-load-balancer", runtime=opavnic.root)
 
 
 @pytest.mark.long
@@ -381,11 +353,7 @@ def test_two_hundred_hosts(browser: BrowserContext) -> None:
         "vesws": [vesw],
     }
     runtime = Path(environment()[ROOT_VARIABLE])
-    with (
-        memory_lab(many),
-        web_view(runtime) as url,
-        opened(browser, url, "many") as page,
-    ):
+    with memory_lab(many), web_view(runtime) as url, opened(browser, url, "many") as page:
         drawn(page, "200 HFIs of hosts")
         choose(page, "Path from", "h1")
         choose(page, "to", "h200")
