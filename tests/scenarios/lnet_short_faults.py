@@ -82,7 +82,7 @@ class TwoByTwo:
         keep = self.a.node.on_report
 
         def on_report(report: object) -> None:
-            keep(report)  # type: ignore[arg-type]
+            keep(report)
             if isinstance(report, SendDone | SendFailed):
                 self.took[report.msg_id] = self.clock.time() - self.began[report.msg_id]
 

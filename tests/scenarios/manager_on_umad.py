@@ -103,7 +103,7 @@ class Sent:
                 self.last_set_s = clock.time()
             return send(packet, slid, dlid, pkey)
 
-        port.send_built = record  # type: ignore[method-assign]
+        port.send_built = record
 
     @property
     def total(self) -> int:

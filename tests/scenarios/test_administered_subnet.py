@@ -68,9 +68,7 @@ class Site:
         return netdev_of(self.world.vnic_ports[f"{host}:1"].adapters[VportNum(1)])
 
     def set_cable(self, host: str, up: bool) -> None:
-        link = self.ports[host].link
-        assert link is not None
-        self.world.fabric.set_link(link, up)
+        self.world.fabric.set_link(self.ports[host].link, up)
 
     async def broadcast_of_h1_reaches_h2(self) -> bool:
         for host in ("h1", "h2"):
@@ -81,6 +79,15 @@ class Site:
         one.transmit(BROADCAST + one.address + b"\x88\xb5" + bytes(60))
         await asyncio.sleep(1.0)
         return len(two.received) > before
+
+
+async def swept() -> Site:
+    """Return a site as the manager has set it up."""
+    site = Site()
+    site.world.subnet_manager.sweep()
+    site.em.start(parse_config({"vesws": [BLUE]}))
+    await site.up()
+    return site
 
 
 async def test_before_a_subnet_manager_speaks_an_em_waits_and_says_nothing_is_wrong() -> None:
@@ -94,27 +101,15 @@ async def test_before_a_subnet_manager_speaks_an_em_waits_and_says_nothing_is_wr
     await site.world.close()
 
 
-async def test_ports_partitions_and_lanes_are_those_of_the_administration() -> None:
-    site = Site()
-    site.world.subnet_manager.sweep()
-    site.em.start(parse_config({"vesws": [BLUE]}))
-    await site.up()
+async def test_ports_partitions_lanes_and_group_are_those_of_the_administration() -> None:
+    site = await swept()
     facts = {one.name: one for one in site.topology.ports()}
     assert facts.keys() == {"h1:1", "h2:1"}
     assert facts["h1:1"].lid == site.ports["h1"].lid
     assert PKEY in (facts["h1:1"].pkeys or ())
     lane = facts["h1:1"].lane_of(PKEY)
-    assert lane is not None
     assert (lane.sc, lane.vl, lane.mtu) == (0, 0, 10240)
     assert await site.em.verify() == []
-    await site.world.close()
-
-
-async def test_multicast_lid_is_the_administrations_and_leads_to_both() -> None:
-    site = Site()
-    site.world.subnet_manager.sweep()
-    site.em.start(parse_config({"vesws": [BLUE]}))
-    await site.up()
     mlid = site.topology.group_lids()[2]
     assert site.world.subnet_manager.groups.members(mlid) == site.joined()
     assert await site.broadcast_of_h1_reaches_h2()
@@ -122,10 +117,7 @@ async def test_multicast_lid_is_the_administrations_and_leads_to_both() -> None:
 
 
 async def test_port_that_loses_its_cable_leaves_and_joins_again_when_it_is_back() -> None:
-    site = Site()
-    site.world.subnet_manager.sweep()
-    site.em.start(parse_config({"vesws": [BLUE]}))
-    await site.up()
+    site = await swept()
     site.set_cable("h2", False)
     await asyncio.sleep(3.0)
     assert [facts.name for facts in site.topology.ports()] == ["h1:1"]
@@ -138,12 +130,8 @@ async def test_port_that_loses_its_cable_leaves_and_joins_again_when_it_is_back(
 
 async def test_reregistration_places_everything_again() -> None:
     """As after the failover of a fabric manager, which has forgotten groups, services and subscriptions."""
-    site = Site()
-    site.world.subnet_manager.sweep()
-    site.em.start(parse_config({"vesws": [BLUE]}))
-    await site.up()
+    site = await swept()
     administration = site.world.administration
-    assert administration is not None
     administration.core.membership.clear()
     site.em_port.report(PortEvent.CLIENT_REREGISTER)
     await asyncio.sleep(3.0)
@@ -153,10 +141,7 @@ async def test_reregistration_places_everything_again() -> None:
 
 
 async def test_partition_that_a_member_loses_is_said_and_not_refused() -> None:
-    site = Site()
-    site.world.subnet_manager.sweep()
-    site.em.start(parse_config({"vesws": [BLUE]}))
-    await site.up()
+    site = await swept()
     site.world.set_pkeys(site.ports["h2"], [0x8003])
     await asyncio.sleep(15.0)
     (problem,) = map(str, site.em.contradictions())
@@ -175,18 +160,13 @@ async def test_administration_that_loses_every_third_mad_is_understood_all_the_s
     site.em.start(parse_config({"vesws": [BLUE]}))
     await site.up()
     assert EM_SERVICE_ID in [
-        held.order.record.service_id  # type: ignore[attr-defined]
-        for key, held in site.session.client.orders.items()
-        if key == "service"
+        held.order.record.service_id for key, held in site.session.client.orders.items() if key == "service"
     ]
     await site.world.close()
 
 
 async def test_group_whose_properties_change_is_left_and_joined_anew() -> None:
-    site = Site()
-    site.world.subnet_manager.sweep()
-    site.em.start(parse_config({"vesws": [BLUE]}))
-    await site.up()
+    site = await swept()
     for change in ({"mtu": 9000}, {"mtu": 1500}, {"pkey": 0x8003}):
         site.em.apply(parse_config({"vesws": [{**BLUE, **change}]}))
         await site.up()
@@ -226,7 +206,6 @@ async def test_of_two_managers_beside_a_fabric_manager_one_is_master_and_the_oth
     other.em.start(_electing(3))
     await asyncio.sleep(30.0)
     assert (site.em.role, other.em.role) == (Role.MASTER, Role.STANDBY)
-    assert other.em.core is not None
     assert other.em.core.sets == 0
     site.em.halt()
     assert await other.em.wait_for(lambda: other.em.role is Role.MASTER and other.em.converged, 10.0)
@@ -246,13 +225,9 @@ async def test_manager_that_does_not_see_the_subnet_yet_is_no_master() -> None:
 
 
 async def test_administration_that_forgets_the_manager_is_noticed_without_an_event() -> None:
-    site = Site()
-    site.world.subnet_manager.sweep()
-    site.em.start(parse_config({"vesws": [BLUE]}))
-    await site.up()
+    site = await swept()
     await asyncio.sleep(30.0)
     administration = site.world.administration
-    assert administration is not None
     before = site.session.client.orders["service"]
     order = before.order
     away = SaMessage.request(Method.DELETE, order.attr_id, order.record, mask=order.mask)

@@ -62,7 +62,6 @@ async def test_hostile_frames_into_a_lab_are_accounted_for_and_events_go_on() ->
         app = running.app
         netdevs = {name: lab.interface(name, "daq").netdev for name in ("s", "w", "x")}
         own = lab.interface("lb", "daq").app_netdev
-        assert own is not None
         lb_mac = bytes(own.address)
         came = 0
         learned: list[bytes] = []
@@ -76,18 +75,15 @@ async def test_hostile_frames_into_a_lab_are_accounted_for_and_events_go_on() ->
                 learned.append(frame)
 
         take = own.on_receive
-        assert take is not None
         own.on_receive = lambda frame: count(take, frame)
         (reservation,) = app.plane.reservations.values()
-        assert netdevs["w"] is not None
         worker = Worker("w", W, 5000, mac=int.from_bytes(bytes(netdevs["w"].address), "big"))
         app.plane.register(reservation, worker, app._now())
         app.advance()
         frames = hostile(draw, lb_mac)
         for number in range(FRAMES):
             netdev = netdevs[draw.choice(["s", "x"])]
-            assert netdev is not None
-            netdev.transmit(next(frames))  # type: ignore[attr-defined]
+            netdev.transmit(next(frames))
             if number % 500 == 0:
                 app.advance()
             if number % 50 == 0:
@@ -98,7 +94,7 @@ async def test_hostile_frames_into_a_lab_are_accounted_for_and_events_go_on() ->
         ]
         forwarded = app.pipeline.counters.members[0].tx_packets
         for frame in good:
-            netdevs["s"].transmit(frame)  # type: ignore[union-attr]
+            netdevs["s"].transmit(frame)
         async with asyncio.timeout(30):
             while came < FRAMES + len(good):  # noqa: ASYNC110 - nothing announces the last one
                 await asyncio.sleep(0.01)

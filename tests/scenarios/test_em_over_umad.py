@@ -175,12 +175,10 @@ async def life(home: Home, members: Members) -> Life:
     em.apply(members.config(members=members.hosts[: len(members.hosts) * 2 // 3]))
     await settled("fewer members")
     link = site.ports["h2"].link
-    assert link is not None
     for there in (False, True):
         site.world.fabric.set_link(link, there)
         await settled("link up" if there else "link down")
     assert await em.verify() == []
-    assert em.core is not None
     sets = em.core.sets
     await site.world.close()
     return Life(site, site.sent, sets, took_s, time.process_time() - began_s)
@@ -242,11 +240,9 @@ async def restarted(home: Home, again: Callable[[EthernetService], None]) -> int
     site.world.subnet_manager.sweep()
     em.start(FEW.config())
     await up(em)
-    assert em.core is not None
     assert em.core.sets > 0
     again(em)
     await up(em)
-    assert em.core is not None
     sets = em.core.sets
     await site.world.close()
     return sets
@@ -265,7 +261,6 @@ async def test_device_that_goes_and_comes_changes_nothing_at_agents() -> None:
     manager.em.start(FEW.config())
     await up(manager.em)
     core = manager.em.core
-    assert core is not None
     sets = core.sets
     manager.unplug()
     await asyncio.sleep(60.0)

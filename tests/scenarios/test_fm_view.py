@@ -78,7 +78,6 @@ async def test_cut_cable_differs_until_the_manager_has_swept() -> None:
     async with swept() as site:
         before = await site.said()
         link = site.ports["h2"].link
-        assert link is not None
         site.world.fabric.set_link(link, False)
         assert differing(site.view(before)) == {
             "h2:1": "the states differ",
@@ -116,7 +115,6 @@ async def test_virtual_switch_without_a_virtual_fabric_is_named() -> None:
 async def test_port_that_nobody_has_activated_asks_nobody() -> None:
     async with swept() as site:
         link = site.asker.link
-        assert link is not None
         site.world.fabric.set_link(link, False)
         view = site.view(await site.said())
         assert set(view["errors"].values()) == {"h3:1 is DOWN: no fabric manager has activated it"}

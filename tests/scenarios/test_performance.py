@@ -62,7 +62,7 @@ class Bed:
 
     def packet(self, source: HfiPort, dlid: int, *, size: int = 1000, **fields: int) -> bytes:
         values: dict[str, int] = {"l4": L4, "pkey": FULL, **fields}
-        lrh = Lrh16B(source.lid, dlid, **values)  # type: ignore[arg-type]
+        lrh = Lrh16B(source.lid, dlid, **values)
         return build_packet(lrh, bytes(size - 21), self.fabric.icrc)
 
     def send(self, packets: int = 1, **fields: int) -> None:
@@ -97,7 +97,6 @@ def test_counters_are_those_of_the_links_less_what_was_cleared_and_nobody_else_n
     bed = Bed()
     bed.send(3)
     link = bed.h1.link
-    assert link is not None
     before = link.direction_from(bed.h1).counters.out_packets
     bed.pm.clear(bed.sw0, 1, counters=("rcv_pkts",))
     bed.send(2)
@@ -226,7 +225,6 @@ def test_discards_of_a_full_queue_and_of_mtus_are_counted_at_the_port_and_its_vl
     out.set_vl_mtus([10240, 2048, *[10240] * 14])
     bed.pm.clear(bed.sw0, 2)
     bed.send(sc=1, size=4000)
-    assert out.link is not None
     out.link.configure(replace(out.link.planned.up, rate_bps=1e6, queue=SizeOrTime(2500)))
     for _ in range(4):
         bed.send()
@@ -257,9 +255,7 @@ def test_waiting_for_credits_is_counted_in_flit_times_of_the_vl() -> None:
     bed.h2.resume()
     bed.clock.advance(0.01)
     link = bed.switch.ports[2].link
-    assert link is not None
     lanes = link.direction_from(bed.switch.ports[2]).lanes
-    assert lanes is not None
     marked = bed.pm.status(bed.sw0, 2, vl_mask=1)
     assert marked[0]["mark_fecn"] == lanes.fecn_marked > 0
     assert bed.pm.status(bed.h2, 1, vl_mask=1)[1][0]["rcv_fecn"] == lanes.fecn_marked

@@ -128,7 +128,6 @@ async def test_directed_route_goes_from_switch_to_switch_by_port_0_without_any_t
     assert [name for name, _ in came] == ["leaf0", "spine0", "leaf1"]
     for (name, in_port), switch in zip(came, way, strict=True):
         back = switch.ports[in_port].link
-        assert back is not None
         assert back.far_end(switch.ports[in_port]).name.startswith(
             {"leaf0": "h1", "spine0": "leaf0", "leaf1": "spine0"}[name]
         )

@@ -40,7 +40,7 @@ async def test_64_tenants_and_many_random_frames_none_crosses_over(
     vnics = []
     for host in hosts:
         for name, vnic in host.vnics.items():
-            vnic.on_frame = watch(int(name[1:]), vnic.name)  # type: ignore[assignment]
+            vnic.on_frame = watch(int(name[1:]), vnic.name)
             vnics.append((int(name[1:]), vnic))
     macs = [bytes.fromhex(vnic.mac.replace(":", "")) for _, vnic in vnics]
     for _ in range(frames // BURST):

@@ -50,12 +50,10 @@ class Bed:
 
     def to_switch(self, host: int) -> LinkDirection:
         link = self.ports[host].link
-        assert link is not None
         return link.direction_from(self.ports[host])
 
     def from_switch(self, host: int) -> LinkDirection:
         link = self.ports[host].link
-        assert link is not None
         return link.direction_from(self.switch.ports[host + 1])
 
 
@@ -139,7 +137,6 @@ def test_table_that_changes_in_mid_flight_gives_every_credit_back_to_its_lane() 
     bed.clock.advance(0.01)
     for direction in (bed.to_switch(0), bed.from_switch(1)):
         lanes = direction.lanes
-        assert lanes is not None
         assert lanes.credits == (BUFFER, BUFFER)
         assert sum(vl.packets for vl in direction.vl_counters()) == 46
 
@@ -147,7 +144,6 @@ def test_table_that_changes_in_mid_flight_gives_every_credit_back_to_its_lane() 
 def test_packets_that_a_full_queue_or_a_cut_link_drops_are_discards_of_their_vl() -> None:
     bed = Bed(None)
     link = bed.ports[0].link
-    assert link is not None
     link.configure(replace(link.planned.up, queue=SizeOrTime(2500)))
     bed.ports[0].set_sc_to_vl([0, 1] * 16)
     for number in range(5):
