@@ -19,7 +19,6 @@ from e2e.conftest import Program
 from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
 from processes import child
-from program import ok
 
 OPAFMD = "/usr/lib/opa-fm/bin/opafmd"
 SETTINGS = "/etc/opa-fm/opafm.xml"
@@ -68,22 +67,16 @@ def fabric_manager(
 class ManagedLab:
     """A lab in the background whose fabric waits for a fabric manager."""
 
-    def __init__(self, opavnic: Program, directory: Path, text: str = LAB) -> None:
+    def __init__(self, opavnic: Program, text: str = LAB) -> None:
         """Start it. Args: text: of the lab file; `{name}` stands for its name."""
-        self.opavnic = opavnic
-        self._directory = directory
+        self.opavnic, self.run = opavnic, opavnic.ok
         self.name = f"fm{os.getpid()}"
-        self.file = directory / "lab.yaml"
-        self.file.write_text(text.format(name=self.name))
-        self.settings = directory / "opafm.xml"
-        self.run("fm", "config", self.file, "-w", self.settings)
-        self.run("up", self.file, "-d")
-
-    def run(self, *arguments: str | Path) -> str:
-        return ok(self.opavnic(*arguments))
+        self.settings = opavnic.directory / "opafm.xml"
+        file = opavnic.up(text.format(name=self.name))
+        self.run("fm", "config", file, "-w", self.settings)
 
     def status(self) -> dict[str, Any]:
-        return dict(json.loads(self.run("status", "--json")))
+        return dict(self.opavnic.data("status"))
 
     def manager(self) -> dict[str, Any]:
         return dict(self.status()["parts"]["fabric manager"])
@@ -110,5 +103,4 @@ class ManagedLab:
     def fabric_manager(self, host: str) -> contextlib.AbstractContextManager[None]:
         """Run one on a host; at last it is killed with all that it has started."""
         command = [sys.executable, "-m", "opavnic.cli.main"]
-        environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(self._directory / "run")}
-        return fabric_manager(command, host, self.settings, environment)
+        return fabric_manager(command, host, self.settings, self.opavnic.environment)

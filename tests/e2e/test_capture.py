@@ -16,13 +16,11 @@ import pytest
 from scapy.layers.inet import ICMP, IP
 from scapy.utils import PcapNgReader
 
-from e2e.conftest import PROGRAMS, Program, program_in
+from e2e.conftest import Program
 from hfi_sim.wire.captures import DLT_USER0, read_capture
 from opavnic.observe.opa_scapy import OPA16B, OPAEthernet
-from permission import require
 from processes import child
-from program import started
-from unit.opavnic.observe.tshark import Tshark, needs_tshark
+from unit.pinged.observe.tshark import Tshark, needs_tshark
 
 LAB = f"captured-{os.getpid()}"
 TEXT = """
@@ -37,31 +35,11 @@ ENOUGH = "40"
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Of programs, with a runtime directory of their own."""
-    return {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path_factory.mktemp("captured") / "run")}
-
-
-@pytest.fixture(scope="module")
-def opavnic(environment: dict[str, str]) -> Iterator[Program]:
-    """The program; the lab that it is for runs for all tests of this module."""
-    require(PROGRAMS)
-    with program_in(Path(environment["OPAVNIC_RUNTIME_DIR"])) as run:
-        yield run
-
-
-@pytest.fixture(scope="module")
-def pinged(opavnic: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A lab in which h1 pings h2 in both virtual switches, all the time, and is answered."""
-    up(opavnic, tmp_path_factory.mktemp("lab"), LAB)
+def pinged(opavnic_of_module: Program) -> Iterator[Program]:
+    """The program beside a lab in which h1 pings h2 in both virtual switches, all the time, and is answered."""
+    opavnic_of_module.up(TEXT.format(name=LAB))
     with pinging(LAB, 2), pinging(LAB, 3):
-        yield
-
-
-def up(opavnic: Program, directory: Path, lab: str) -> None:
-    file = directory / "lab.yaml"
-    file.write_text(TEXT.format(name=lab))
-    opavnic.ok("up", file, "-d")
+        yield opavnic_of_module
 
 
 @contextlib.contextmanager
@@ -73,22 +51,20 @@ def pinging(lab: str, vesw: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("pinged")
-def test_capture_writes_what_was_asked_for(opavnic: Program, tmp_path: Path) -> None:
+def test_capture_writes_what_was_asked_for(pinged: Program, tmp_path: Path) -> None:
     file = tmp_path / "red.pcapng"
-    done = opavnic("capture", "on", "h1", "vesw=3", "-c", ENOUGH, "-w", file)
+    done = pinged("capture", "on", "h1", "vesw=3", "-c", ENOUGH, "-w", file)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"{ENOUGH} packets captured, 0 missed\n")
     with PcapNgReader(str(file)) as reader:
         packets = [OPA16B(bytes(packet)) for packet in reader]
     assert [packet[OPAEthernet].vesw_id for packet in packets] == [3] * int(ENOUGH)
     addresses = {packet[IP].src for packet in packets if ICMP in packet}
     assert addresses == {"10.9.3.1", "10.9.3.2"}
-    assert opavnic("decode", file).returncode == 0
+    assert pinged("decode", file).returncode == 0
 
 
-@pytest.mark.usefixtures("pinged")
-def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
-    done = opavnic("capture", "h2->sw0", "l4=eth", "-c", "3", "--json")
+def test_capture_prints_json_lines_to_a_pipe(pinged: Program) -> None:
+    done = pinged("capture", "h2->sw0", "l4=eth", "-c", "3", "--json")
     assert done.returncode == 0
     rows: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows.pop() == {"kept": 3, "missed": 0}
@@ -97,11 +73,10 @@ def test_capture_prints_json_lines_to_a_pipe(opavnic: Program) -> None:
     assert all(bytes.fromhex(row["packet"])[8] == 0x78 and row["drop"] is None for row in rows)
 
 
-@pytest.mark.usefixtures("pinged")
 @needs_tshark
-def test_capture_keeps_the_beginning_of_each_packet_for_tshark(opavnic: Program, tmp_path: Path) -> None:
+def test_capture_keeps_the_beginning_of_each_packet_for_tshark(pinged: Program, tmp_path: Path) -> None:
     file = tmp_path / "short.pcapng"
-    opavnic.ok("capture", "on", "h1", "l4=eth", "-c", ENOUGH, "--snap", "64", "-w", file)
+    pinged.ok("capture", "on", "h1", "l4=eth", "-c", ENOUGH, "--snap", "64", "-w", file)
     rows = Tshark(tmp_path).columns(file, "frame.cap_len", "frame.len", "frame.interface_name", "opa.slid")
     assert len(rows) == int(ENOUGH)
     assert {int(kept) for kept, *_ in rows} == {64}
@@ -110,9 +85,8 @@ def test_capture_keeps_the_beginning_of_each_packet_for_tshark(opavnic: Program,
     assert all(int(slid, 0) > 0 for *_, slid in rows)
 
 
-@pytest.mark.usefixtures("pinged")
-def test_capture_keeps_the_last_files_of_a_ring(opavnic: Program, tmp_path: Path) -> None:
-    done = opavnic(
+def test_capture_keeps_the_last_files_of_a_ring(pinged: Program, tmp_path: Path) -> None:
+    done = pinged(
         *("capture", "--once", "vesw=2", "--size", "1500", "--ring", "2", "-c", "30"),
         *("-w", tmp_path / "last.pcapng", "--json"),
     )
@@ -129,16 +103,15 @@ def test_capture_keeps_the_last_files_of_a_ring(opavnic: Program, tmp_path: Path
         assert file.stat().st_size <= 1500 or file is files[-1]  # the last one has the statistics as well
 
 
-@pytest.mark.usefixtures("pinged")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_capture_that_is_ended_has_statistics_of_every_link(
-    tmp_path: Path, number: signal.Signals, opavnic: Program, environment: dict[str, str]
+    pinged: Program, tmp_path: Path, number: signal.Signals
 ) -> None:
     file = tmp_path / "all.pcapng"
-    with started(["capture", "-w", file, "--json"], env=environment, stdout=-1, stderr=-1) as capture:
+    with pinged.started("capture", "-w", file, "--json", stdout=-1, stderr=-1) as capture:
         while not (file.exists() and list(whole_blocks(file, 6))):
             assert capture.poll() is None
-            opavnic("status")  # takes a while
+            pinged("status")  # takes a while
         capture.send_signal(number)
         out, said = capture.communicate(timeout=60)
     assert capture.returncode == 0, said
@@ -160,22 +133,18 @@ def whole_blocks(file: Path, wanted: int) -> Iterator[bytes]:
         data = data[size:]
 
 
-def test_capture_ends_with_the_lab_and_says_so(
-    opavnic: Program, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_capture_ends_with_the_lab_and_says_so(opavnic: Program) -> None:
     lab = f"{LAB}-ends"
-    up(opavnic, tmp_path, lab)
-    capture_all = ["capture", "--lab", lab, "--json"]
-    with pinging(lab, 2), started(capture_all, env=environment, stdout=-1, stderr=-1) as capture:
+    opavnic.up(TEXT.format(name=lab))
+    with pinging(lab, 2), opavnic.started("capture", "--json", stdout=-1, stderr=-1) as capture:
         assert capture.stdout.readline()
-        assert opavnic("down", lab).returncode == 0
+        opavnic.ok("down", lab)
         _, said = capture.communicate(timeout=60)
     assert capture.returncode == 0
     assert said.endswith("packets captured, 0 missed; the lab has ended\n")
 
 
-@pytest.mark.usefixtures("pinged")
-def test_capture_of_nothing_that_is_there_is_refused_in_one_line(opavnic: Program) -> None:
+def test_capture_of_nothing_that_is_there_is_refused_in_one_line(pinged: Program) -> None:
     for arguments, code, reason in (
         (["on", "h9"], 2, 'unknown link, port or node "h9"'),
         (["on"], 2, "on which link, port or node?"),
@@ -191,6 +160,6 @@ def test_capture_of_nothing_that_is_there_is_refused_in_one_line(opavnic: Progra
         (["-w", "/nowhere/x.pcapng"], 1, "/nowhere/x.pcapng: No such file or directory"),
         (["--lab", "other"], 1, 'lab "other" is not running'),
     ):
-        done = opavnic("capture", *arguments)
+        done = pinged("capture", *arguments)
         assert (done.returncode, len(done.stderr.splitlines())) == (code, 1), done.stderr
         assert reason in done.stderr

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from e2e.conftest import Program
-from program import started
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NEW_MAC = "02:00:00:ab:cd:ef"
@@ -22,25 +19,23 @@ PATIENCE_S = 30.0
 """A guard against hanging, not a measure."""
 
 
-def up(opavnic: Program, directory: Path, kind: str) -> str:
+def up(opavnic: Program, kind: str) -> str:
     """Start the em-lab example under a name of its own; return that."""
     name = f"em{kind}{os.getpid()}"
-    file = directory / "lab.yaml"
-    file.write_text((EXAMPLES / "em-lab.yaml").read_text().replace("name: em-lab", f"name: {name}"))
-    opavnic.ok("up", file, "-d")
+    opavnic.up((EXAMPLES / "em-lab.yaml").read_text().replace("name: em-lab", f"name: {name}"))
     return name
 
 
 @pytest.fixture
-def lab(opavnic: Program, tmp_path: Path) -> str:
+def lab(opavnic: Program) -> str:
     """A lab that a test may change."""
-    return up(opavnic, tmp_path, "")
+    return up(opavnic, "")
 
 
 @pytest.fixture(scope="module")
-def looking(opavnic_of_module: Program, tmp_path_factory: pytest.TempPathFactory) -> Program:
+def looking(opavnic_of_module: Program) -> Program:
     """The program beside a lab that tests only look at."""
-    up(opavnic_of_module, tmp_path_factory.mktemp("lab"), "l")
+    up(opavnic_of_module, "l")
     return opavnic_of_module
 
 
@@ -103,31 +98,31 @@ def test_virtual_switch_that_an_apply_adds_is_there_to_use(
     assert opavnic("exec", "h1", "--", "getent", "hosts", "h3.violet").stdout.split()[0] == "10.7.0.3"
 
 
-def test_file_that_cannot_be_met_is_refused_with_every_reason(looking: Program, tmp_path: Path) -> None:
+BAD_FILES = {
+    "vesws:\n  - {id: 0, name: a}\n  - {id: 4, name: b, mtu: 20000}\n  - {id: 4, name: c}\n": [
+        "2: vesws[0].id: ", "3: vesws[1].mtu: ", "4: vesws[2].id: ",
+    ],
+    "vesws:\n  - {id: 4, name: b, pkey: 0x8002, members: [h1, h9]}\n  - {id: 5, name: c, members: [h2]}\n": [
+        '2: vesws[0].members[1]: unknown member "h9" (known: ',
+        "3: vesws[1].pkey: pkey is missing, and its default 0xffff is not in the table of h2:1",
+    ],
+    "vesws:\n  - {id: 0, name: a, members: [h1, h9], pkey: 0x8002}\n"
+    "  - {id: 5, name: c, mtu: no, members: [h2]}\n": [
+        "2: vesws[0].id: ", "2: vesws[0].members[1]: ", "3: vesws[1]: ", "3: vesws[1].mtu: ",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "reasons"), BAD_FILES.items(), ids=range(len(BAD_FILES)))
+def test_file_that_cannot_be_met_is_refused_with_every_reason(
+    looking: Program, tmp_path: Path, text: str, reasons: list[str]
+) -> None:
     file = tmp_path / "bad.yaml"
-    file.write_text("vesws:\n  - {id: 0, name: a}\n  - {id: 4, name: b, mtu: 20000}\n  - {id: 4, name: c}\n")
+    file.write_text(text)
     done = looking("em", "apply", file)
     assert done.returncode == 2
-    for place in (f"{file}:2: vesws[0].id", f"{file}:3: vesws[1].mtu", f"{file}:4: vesws[2].id"):
-        assert place in done.stderr
-    file.write_text(
-        "vesws:\n  - {id: 4, name: b, pkey: 0x8002, members: [h1, h9]}\n  - {id: 5, name: c, members: [h2]}\n"
-    )
-    done = looking("em", "apply", file)
-    assert done.returncode == 2
-    assert f'{file}:2: vesws[0].members[1]: unknown member "h9" (known: ' in done.stderr.splitlines()[0]
-    assert "pkey is missing, and its default 0xffff is not in the table of h2:1" in done.stderr
-    file.write_text(
-        "vesws:\n  - {id: 0, name: a, members: [h1, h9], pkey: 0x8002}\n  - {id: 5, name: c, mtu: no, members: [h2]}\n"
-    )
-    done = looking("em", "apply", file)
-    assert done.returncode == 2
-    assert [line.removeprefix(f"{file}:").split(": ")[:2] for line in done.stderr.splitlines()] == [
-        ["2", "vesws[0].id"],
-        ["2", "vesws[0].members[1]"],
-        ["3", "vesws[1]"],
-        ["3", "vesws[1].mtu"],
-    ]
+    for reason, line in zip(reasons, done.stderr.splitlines(), strict=True):
+        assert line.startswith(f"{file}:{reason}")
 
 
 def test_show_prints_tables_and_json(looking: Program) -> None:
@@ -158,32 +153,19 @@ def test_mads_by_hand_read_and_write_an_agent(lab: str, opavnic: Program) -> Non
 
 
 def test_recorded_mads_are_replayed(opavnic: Program, tmp_path: Path) -> None:
-    lab = tmp_path / "quiet.yaml"
-    lab.write_text(
-        f"name: quiet{os.getpid()}\nhosts: {{h1: {{}}, h2: {{}}}}\nem: external\n"
-    )  # nobody else speaks
-    opavnic.ok("up", lab, "-d")
+    # nobody else speaks
+    opavnic.up(f"name: quiet{os.getpid()}\nhosts: {{h1: {{}}, h2: {{}}}}\nem: external\n")
     for name in ("mads.jsonl", "mads.pcapng"):
         file = tmp_path / name
-        with recording(tmp_path, file):
+        with opavnic.started("mad", "record", file, "--count", "2", stderr=subprocess.PIPE) as recording:
+            assert "recording to" in recording.stderr.readline()
             opavnic("mad", "get", "mac-entries", "--lid", "3", "offset=0", "num=5", "--json")
-        done = opavnic("mad", "replay", file)
-        assert done.stdout == "1 requests sent, 0 answered differently\n"
+            assert recording.wait(60) == 0, "a request and its response have passed"
+        assert opavnic("mad", "replay", file).stdout == "1 requests sent, 0 answered differently\n"
 
 
-@contextlib.contextmanager
-def recording(run_in: Path, file: Path) -> Iterator[None]:
-    """Record until two packets, a request and its response, have passed."""
-    command = ["mad", "record", file, "--count", "2"]
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(run_in / "run")}
-    with started(command, env=environment, stderr=subprocess.PIPE) as process:
-        assert "recording to" in process.stderr.readline()
-        yield
-        assert process.wait(60) == 0
-
-
-def test_clients_of_the_examples_see_every_agent(lab: str, tmp_path: Path) -> None:
-    socket = tmp_path / "run" / lab / "mad.sock"
+def test_clients_of_the_examples_see_every_agent(looking: Program, tmp_path: Path) -> None:
+    socket = looking.root / f"eml{os.getpid()}" / "mad.sock"
     commands = [[sys.executable, str(EXAMPLES / "mad_client.py"), str(socket)]]
     compiler = shutil.which("cc")
     if compiler is not None:

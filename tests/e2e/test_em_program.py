@@ -18,7 +18,6 @@ import pytest
 
 from e2e.conftest import Program
 from opavnic.devices.kernel.entry import why_no_fuse
-from program import started
 
 LAB = """name: {name}
 hosts: {{h1: {{}}, h2: {{}}, h3: {{may_manage: true}}, h4: {{may_manage: true}}}}
@@ -37,19 +36,11 @@ LOOK_S = 0.2
 class Site:
     """A lab without a manager of its own, and managers on its hosts."""
 
-    def __init__(self, opavnic: Program, tmp_path: Path) -> None:
+    def __init__(self, opavnic: Program) -> None:
         if reason := why_no_fuse():
             pytest.skip(reason)
-        self.opavnic, self.path = opavnic, tmp_path
-        self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-        lab = tmp_path / "lab.yaml"
-        lab.write_text(LAB.format(name=f"emp{os.getpid()}"))
-        self.ok("up", lab, "-d")
-
-    def ok(self, *words: str | Path) -> str:
-        done = self.opavnic(*words)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout
+        self.opavnic, self.path = opavnic, opavnic.directory
+        opavnic.up(LAB.format(name=f"emp{os.getpid()}"))
 
     def file(self, **changes: Any) -> Path:
         path = self.path / f"em{len(list(self.path.glob('em*.yaml')))}.yaml"
@@ -59,17 +50,9 @@ class Site:
     @contextmanager
     def manager(self, host: str, config: Path, *words: str) -> Iterator[Manager]:
         socket = self.path / f"{host}.sock"
-        command: list[str | Path] = ["exec", "--umad", host, "--"]
-        command += [
-            sys.executable,
-            "-c",
-            "from opavnic.cli.start import start; start()",
-            "em",
-            "run",
-            str(config),
-        ]
-        command += ["--control", str(socket), *words]
-        with started(command, stdout=-3, stderr=-1, env=self.environment) as process:
+        start = (sys.executable, "-c", "from opavnic.cli.start import start; start()")
+        command = ("exec", "--umad", host, "--", *start, "em", "run", config, "--control", socket, *words)
+        with self.opavnic.started(*command, stdout=-3, stderr=-1) as process:
             manager = Manager(self, process, socket)
             try:
                 yield manager
@@ -107,8 +90,8 @@ class Manager:
 
 
 @pytest.fixture
-def site(opavnic: Program, tmp_path: Path) -> Site:
-    return Site(opavnic, tmp_path)
+def site(opavnic: Program) -> Site:
+    return Site(opavnic)
 
 
 def test_manager_on_a_umad_device_brings_up_vnics_and_answers_commands(site: Site) -> None:
@@ -117,7 +100,7 @@ def test_manager_on_a_umad_device_brings_up_vnics_and_answers_commands(site: Sit
         state = manager.converged()
         assert state["role"] == "master"
         assert state["program"]["port"] == "hfi1_0:1"
-        site.ok("exec", "h1", "--", "ping", "-c1", "-w30", "10.9.2.2")
+        site.opavnic.on("h1", "ping", "-c1", "-w30", "10.9.2.2")
         assert "every agent matches" in manager.command("verify").stdout
         wider = site.file(vesws=[{**EM["vesws"][0], "mtu": 9000}])
         assert "eth_mtu: 1500 -> 9000" in manager.command("preview", wider).stdout

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 
 import pytest
 
@@ -18,8 +17,8 @@ def _with_fabric_manager() -> None:
 
 
 @pytest.fixture
-def lab(opavnic: Program, tmp_path: Path) -> ManagedLab:
-    return ManagedLab(opavnic, tmp_path)
+def lab(opavnic: Program) -> ManagedLab:
+    return ManagedLab(opavnic)
 
 
 def test_nothing_passes_until_a_fabric_manager_is_there(lab: ManagedLab) -> None:
@@ -107,8 +106,8 @@ subnet_manager: external
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_fabric_of_several_rates_comes_up_and_no_link_is_slow(opavnic: Program, tmp_path: Path) -> None:
-    mixed = ManagedLab(opavnic, tmp_path, MIXED)
+def test_a_fabric_of_several_rates_comes_up_and_no_link_is_slow(opavnic: Program) -> None:
+    mixed = ManagedLab(opavnic, MIXED)
     with mixed.fabric_manager("h1"):
         mixed.wait("VNICs up", mixed.is_up)
         links = mixed.run("exec", "h1", "--", "opareport", "-o", "links", "-q")

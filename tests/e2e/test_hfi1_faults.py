@@ -221,7 +221,7 @@ def test_no_fault_of_a_link_and_no_reset_hangs_a_kernel_or_makes_it_warn(
 ) -> None:
     if missing := [program for program in ("ping", "ip", "rmmod", "insmod") if shutil.which(program) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
-    lab = KernelLab(opavnic, tmp_path, LAB)
+    lab = KernelLab(opavnic, LAB)
     seed = int(os.environ.get("HFI1_SEED", "1"))
     done = _suffer(LabDir(tmp_path / "run" / lab.name), count, seed)
     kernels = lab.status()["parts"]["kernels"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -55,10 +54,8 @@ def _wait(is_so: Callable[[], bool]) -> None:
     until(is_so, "it never came true", limit_s=PATIENCE_S)
 
 
-def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(
-    opavnic: Program, tmp_path: Path
-) -> None:
-    lab = KernelLab(opavnic, tmp_path, LAB)
+def test_linux_own_hfi1_is_managed_by_our_subnet_manager_and_sees_the_fabric(opavnic: Program) -> None:
+    lab = KernelLab(opavnic, LAB)
     lids = {}
     for host in ("k1", "k2"):
         until_port(lab, "4: ACTIVE", host)
@@ -89,7 +86,7 @@ def test_ipoib_and_verbs_of_two_hfi1_cross_a_switch_as_9b_packets(opavnic: Progr
     programs = ("ping", "ip", "ibv_ud_pingpong", "ibv_rc_pingpong")
     if missing := [program for program in programs if shutil.which(program) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
-    lab = KernelLab(opavnic, tmp_path, LAB)
+    lab = KernelLab(opavnic, LAB)
     _bring_up_ipoib(lab)
     file = tmp_path / "k1.pcapng"
     with ThreadPoolExecutor() as threads:
@@ -128,13 +125,11 @@ def _memory_mib(pid: int) -> float:
 
 
 @pytest.mark.slow
-def test_eight_hosts_of_hfi1_are_active_and_reach_each_other_by_ipoib(
-    opavnic: Program, tmp_path: Path
-) -> None:
+def test_eight_hosts_of_hfi1_are_active_and_reach_each_other_by_ipoib(opavnic: Program) -> None:
     if missing := [program for program in ("ping", "ip") if shutil.which(program) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
     hosts = ", ".join(f"{host}: {{{{kernel: hfi1}}}}" for host in EIGHT)
-    lab = KernelLab(opavnic, tmp_path, f"name: {{lab}}\nhosts: {{{{{hosts}}}}}\nvesws: []\n")
+    lab = KernelLab(opavnic, f"name: {{lab}}\nhosts: {{{{{hosts}}}}}\nvesws: []\n")
     for number, host in enumerate(EIGHT, 1):
         until_port(lab, "4: ACTIVE", host)
         lab.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
@@ -158,12 +153,10 @@ vesws: [{{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2
 """
 
 
-def test_two_hfis_of_one_kernel_are_both_active_and_reach_those_of_another(
-    opavnic: Program, tmp_path: Path
-) -> None:
+def test_two_hfis_of_one_kernel_are_both_active_and_reach_those_of_another(opavnic: Program) -> None:
     if missing := [program for program in ("ping", "ip") if shutil.which(program) is None]:
         pytest.skip(f"needs {', '.join(missing)}")
-    lab = KernelLab(opavnic, tmp_path, TWO_RAILS)
+    lab = KernelLab(opavnic, TWO_RAILS)
     lids = set()
     for number, host in enumerate(("k1", "k2"), 1):
         for rail in (0, 1):
@@ -194,9 +187,9 @@ subnet_manager: external
 """
 
 
-def test_opafmd_on_a_simulated_hfi_manages_two_hfi1_beside_vnics(opavnic: Program, tmp_path: Path) -> None:
+def test_opafmd_on_a_simulated_hfi_manages_two_hfi1_beside_vnics(opavnic: Program) -> None:
     require_fabric_manager()
-    lab = ManagedLab(opavnic, tmp_path, EXTERNAL)
+    lab = ManagedLab(opavnic, EXTERNAL)
 
     def inside(host: str, *command: str) -> str:
         return lab.run("exec", host, "--", *command)
@@ -217,10 +210,10 @@ def test_opafmd_on_a_simulated_hfi_manages_two_hfi1_beside_vnics(opavnic: Progra
     lab.run("down", lab.name)
 
 
-def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program, tmp_path: Path) -> None:
-    lab = KernelLab(opavnic, tmp_path, LAB)
+def test_links_faults_and_ends_of_an_hfi1_are_the_labs(opavnic: Program) -> None:
+    lab = KernelLab(opavnic, LAB)
     until_port(lab, "4: ACTIVE")
-    counters = json.loads(lab.ok("status", "--counters", "--json"))["counters"]
+    counters = lab.opavnic.data("status", "--counters")["counters"]
     assert counters["k1 hfi1_0"]["DcXmitPkts"] > 0
     assert counters["k1 hfi1_0 port 1"]["RxPkt"] > 0
     assert {"k2 hfi1_0", "k2 hfi1_0 port 1"} <= counters.keys()

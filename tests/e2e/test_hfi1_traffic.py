@@ -36,8 +36,8 @@ def _built() -> None:
 class TrafficLab(KernelLab):
     """A lab with two kernels whose ports are ACTIVE and whose IPoIB is up."""
 
-    def __init__(self, opavnic: Program, tmp_path: Path, name: str = "{lab}") -> None:
-        super().__init__(opavnic, tmp_path, LAB.replace("{lab}", name))
+    def __init__(self, opavnic: Program, name: str = "{lab}") -> None:
+        super().__init__(opavnic, LAB.replace("{lab}", name))
         for number, host in enumerate(("k1", "k2"), 1):
             self.wait_active(host)
             self.inside(host, "sh", "-c", f"ip addr add 10.1.1.{number}/24 dev ib0; ip link set ib0 up")
@@ -68,10 +68,10 @@ class TrafficLab(KernelLab):
 
 
 @pytest.fixture(scope="module")
-def sending(opavnic_of_module: Program, tmp_path_factory: pytest.TempPathFactory) -> TrafficLab:
+def sending(opavnic_of_module: Program) -> TrafficLab:
     """The lab of tests that only send: to boot two kernels costs more than what they do."""
     require_kernel(driver=HFI1)
-    return TrafficLab(opavnic_of_module, tmp_path_factory.mktemp("sending"), f"t{os.getpid()}")
+    return TrafficLab(opavnic_of_module, f"t{os.getpid()}")
 
 
 def _needs(*programs: str) -> None:
@@ -108,11 +108,9 @@ def test_perftest_measures_verbs_of_two_hfi1(words: str, sending: TrafficLab) ->
     sending.check()
 
 
-def test_verbs_of_two_hfi1_get_over_lost_packets_by_their_own_retries(
-    opavnic: Program, tmp_path: Path
-) -> None:
+def test_verbs_of_two_hfi1_get_over_lost_packets_by_their_own_retries(opavnic: Program) -> None:
     _needs("ibv_rc_pingpong")
-    lab = TrafficLab(opavnic, tmp_path)
+    lab = TrafficLab(opavnic)
     before = lab.hw_counters("k1"), lab.hw_counters("k2")
     lab.ok("fault", "add", "loss on k1 3%")
     words = ("ibv_rc_pingpong", "-e", "-d", "hfi1_0", "-n", "300")
@@ -120,7 +118,7 @@ def test_verbs_of_two_hfi1_get_over_lost_packets_by_their_own_retries(
         server = threads.submit(lab.inside, "k2", *words)
         lab.inside("k1", "sh", "-c", f"until {' '.join(words)} 10.1.1.2; do sleep 0.1; done")
         assert "300 iters in" in server.result()
-    (fault,) = json.loads(lab.ok("fault", "show", "--json"))["faults"]
+    (fault,) = lab.opavnic.data("fault", "show")["faults"]
     lab.ok("fault", "clear")
     after = lab.hw_counters("k1"), lab.hw_counters("k2")
     retried = sum(now[name] - then[name] for then, now in zip(before, after, strict=True) for name in RETRIES)
@@ -129,10 +127,8 @@ def test_verbs_of_two_hfi1_get_over_lost_packets_by_their_own_retries(
     lab.end()
 
 
-def test_requests_that_are_out_when_the_link_goes_down_end_and_others_follow(
-    opavnic: Program, tmp_path: Path
-) -> None:
-    lab = TrafficLab(opavnic, tmp_path)
+def test_requests_that_are_out_when_the_link_goes_down_end_and_others_follow(opavnic: Program) -> None:
+    lab = TrafficLab(opavnic)
     lid = lab.lid("k2")
     program = (sys.executable, str(SMPS))
     lab.ok("fault", "add", "loss on k2 100%")
@@ -161,8 +157,8 @@ def test_a_flood_of_management_is_answered_and_the_hosts_go_on(sending: TrafficL
     sending.check()
 
 
-def test_an_hfi_that_finds_an_error_in_itself_freezes_and_goes_on(opavnic: Program, tmp_path: Path) -> None:
-    lab = TrafficLab(opavnic, tmp_path)
+def test_an_hfi_that_finds_an_error_in_itself_freezes_and_goes_on(opavnic: Program) -> None:
+    lab = TrafficLab(opavnic)
     for count in range(1, 4):
         lab.ok("fault", "add", "register-error on k1")
         said = "until dmesg | grep -c 'opa_virtual_hfi: freeze: 0' | grep -qx {}; do :; done"
@@ -177,10 +173,8 @@ def test_an_hfi_that_finds_an_error_in_itself_freezes_and_goes_on(opavnic: Progr
     lab.end()
 
 
-def test_packets_that_a_program_may_not_send_are_stopped_by_device_or_fabric(
-    opavnic: Program, tmp_path: Path
-) -> None:
-    lab = TrafficLab(opavnic, tmp_path)
+def test_packets_that_a_program_may_not_send_are_stopped_by_device_or_fabric(opavnic: Program) -> None:
+    lab = TrafficLab(opavnic)
     own, other = lab.lid("k1"), lab.lid("k2")
 
     def send(slid: int, pkey: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -53,26 +52,16 @@ def _built() -> None:
 class KernelLab:
     """A lab with a TAP host and a kernel."""
 
-    def __init__(self, opavnic: Program, tmp_path: Path, lab: str = LAB) -> None:
-        self.name, self.file = f"k{os.getpid()}", tmp_path / "lab.yaml"
-        self.opavnic = opavnic
-        self.file.write_text(lab.format(lab=self.name, kernel=find_kernel().name))
-        self.ok("up", self.file, "-d")
-
-    def ok(self, *words: object) -> str:
-        done = self.opavnic(*words)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def inside(self, host: str, *command: str) -> str:
-        return self.ok("exec", host, "--", *command)
+    def __init__(self, opavnic: Program, lab: str = LAB) -> None:
+        self.name = f"k{os.getpid()}"
+        self.opavnic, self.ok, self.inside = opavnic, opavnic.ok, opavnic.on
+        self.file = opavnic.up(lab.format(lab=self.name, kernel=find_kernel().name))
 
     def ping(self, host: str, to: str, *options: str) -> None:
         self.inside(host, "ping", "-c2", "-i0.1", "-W5", *options, to)
 
     def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.ok("status", "--json"))
-        return found
+        return dict(self.opavnic.data("status"))
 
     def states(self) -> set[str]:
         return {
@@ -95,14 +84,14 @@ class KernelLab:
 
 
 def test_linux_own_driver_is_a_host_among_others(opavnic: Program, tmp_path: Path) -> None:
-    lab = KernelLab(opavnic, tmp_path)
+    lab = KernelLab(opavnic)
     assert lab.inside("k1", "uname", "-n") == "k1\n"
     assert "hfi1_0: VNIC client initialized" in lab.inside("k1", "dmesg")
     for host, other in (("h1", "k1"), ("k1", "h1")):
         lab.ping(host, other)
         lab.ping(host, f"{other}.red", "-M", "do", "-s", "8972")
     assert "every agent matches the configuration" in lab.ok("em", "verify")
-    assert json.loads(lab.ok("check", "--json"))["ok"]
+    assert lab.opavnic.data("check")["ok"]
 
     em = tmp_path / "em.yaml"
     em.write_text(EM)
@@ -128,8 +117,8 @@ def test_linux_own_driver_is_a_host_among_others(opavnic: Program, tmp_path: Pat
     assert not Path(f"/run/netns/opavnic-{lab.name}-k1").exists()
 
 
-def test_a_kernel_that_ends_is_said_and_boots_again(opavnic: Program, tmp_path: Path) -> None:
-    lab = KernelLab(opavnic, tmp_path)
+def test_a_kernel_that_ends_is_said_and_boots_again(opavnic: Program) -> None:
+    lab = KernelLab(opavnic)
     os.kill(lab.kernel()["pid"], signal.SIGKILL)
     lab.wait({"lost: its kernel has ended: killed by signal 9"})
     assert {link["state"] for link in lab.status()["links"] if link["name"].startswith("k1")} == {"down"}
@@ -160,10 +149,8 @@ def _is_set_up(lab: KernelLab) -> bool:
     return all(text in said for text in wanted)
 
 
-def test_a_kernel_is_set_up_as_the_lab_file_says_each_time_that_it_boots(
-    opavnic: Program, tmp_path: Path
-) -> None:
-    lab = KernelLab(opavnic, tmp_path, SET_UP)
+def test_a_kernel_is_set_up_as_the_lab_file_says_each_time_that_it_boots(opavnic: Program) -> None:
+    lab = KernelLab(opavnic, SET_UP)
     assert _is_set_up(lab)
     lab.inside("h1", "ping", "-c1", "-W5", "10.9.2.40")
     lab.boot_again()
@@ -175,8 +162,8 @@ def test_a_kernel_is_set_up_as_the_lab_file_says_each_time_that_it_boots(
     lab.ok("down", lab.name)
 
 
-def test_kernels_come_and_go_while_the_lab_runs(opavnic: Program, tmp_path: Path) -> None:
-    lab = KernelLab(opavnic, tmp_path, LAB.replace(", k1: {{kernel: opa_vnic}}", ""))
+def test_kernels_come_and_go_while_the_lab_runs(opavnic: Program) -> None:
+    lab = KernelLab(opavnic, LAB.replace(", k1: {{kernel: opa_vnic}}", ""))
     lab.ok("host", "add", "k1", "--vesw", "blue", "{kernel: opa_vnic, exec: [touch /dev/began]}")
     pid = lab.kernel()["pid"]
     lab.ping("h1", "k1")
@@ -187,7 +174,7 @@ def test_kernels_come_and_go_while_the_lab_runs(opavnic: Program, tmp_path: Path
     lab.ok("vesw", "join", "blue", "k1")
     lab.ping("k1", "h1.blue")
     assert "every agent matches the configuration" in lab.ok("em", "verify")
-    assert json.loads(lab.ok("check", "--json"))["ok"]
+    assert lab.opavnic.data("check")["ok"]
     lab.ok("host", "remove", "k1")
     assert not Path(f"/proc/{pid}").exists()
     state = lab.status()

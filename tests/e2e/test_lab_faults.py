@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -31,9 +30,7 @@ def wait_for_state(opavnic: Program, host: int, state: str) -> None:
 
 
 @pytest.mark.parametrize("datapath", ["python", "auto"])
-def test_host_whose_driver_crashes_comes_back_with_its_vnic(
-    opavnic: Program, tmp_path: Path, datapath: str
-) -> None:
+def test_host_whose_driver_crashes_comes_back_with_its_vnic(opavnic: Program, datapath: str) -> None:
     opavnic.up(LAB.format(name=f"crash{os.getpid()}-{datapath}", datapath=datapath))
     opavnic.on("h1", "ping", "-c1", "-w20", "10.9.2.2")
     opavnic.ok("fault", "add", "crash", "on", "h2")

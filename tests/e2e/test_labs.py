@@ -438,7 +438,7 @@ def test_namespace_of_somebody_else_is_refused_and_left_alone(
         subprocess.run(["ip", "netns", "delete", theirs], check=True)
 
 
-def test_host_vnic_appears_on_the_machine_and_goes(opavnic: Program, tmp_path: Path, lab_name: str) -> None:
+def test_host_vnic_appears_on_the_machine_and_goes(opavnic: Program, lab_name: str) -> None:
     text = (EXAMPLES / "host-vnic.yaml").read_text().replace("name: host-vnic", f"name: {lab_name}")
     opavnic.up(text.replace("name: green", "name: tgreen"))
     shown = subprocess.run(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import socket
 from pathlib import Path
 
 import outside_part
 
-from program import ok, run_program
+from e2e.conftest import Program
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -25,33 +24,20 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
-def test_part_from_outside_runs_in_a_lab(tmp_path: Path) -> None:
-    outside_part.install(tmp_path / "site")
-    file = tmp_path / "lab.yaml"
-    file.write_text(outside_part.LAB)
-    environment = {
-        **os.environ,
-        "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run"),
-        "PYTHONPATH": str(tmp_path / "site"),
-    }
-
-    def opavnic(*arguments: str) -> str:
-        return ok(run_program(arguments, environment))
-
-    opavnic("up", str(file), "-d")
-    try:
-        status = json.loads(opavnic("status", "--json"))
-        assert status["parts"]["weather"]["cover"] == 3
-        assert "cover" in opavnic("status")
-        connection = UnixConnection(tmp_path / "run" / "wet" / "control.sock")
-        connection.request("GET", "/weather")
-        answer = json.loads(connection.getresponse().read())
-        connection.close()
-        assert answer["roofs"] == {"h1": 7}
-        assert set(answer["lids"]) == {"h1", "h2"}
-        log = opavnic("logs")
-        assert "weather.report: clouds over h1, h2" in log
-        assert "barometer: it falls" in log
-    finally:
-        opavnic("down")
-    assert not (tmp_path / "run" / "wet").exists()
+def test_part_from_outside_runs_in_a_lab(opavnic: Program) -> None:
+    outside_part.install(opavnic.directory / "site")
+    opavnic.environment["PYTHONPATH"] = str(opavnic.directory / "site")
+    opavnic.up(outside_part.LAB)
+    assert opavnic.data("status")["parts"]["weather"]["cover"] == 3
+    assert "cover" in opavnic.ok("status")
+    connection = UnixConnection(opavnic.root / "wet" / "control.sock")
+    connection.request("GET", "/weather")
+    answer = json.loads(connection.getresponse().read())
+    connection.close()
+    assert answer["roofs"] == {"h1": 7}
+    assert set(answer["lids"]) == {"h1", "h2"}
+    log = opavnic.ok("logs")
+    assert "weather.report: clouds over h1, h2" in log
+    assert "barometer: it falls" in log
+    opavnic.ok("down")
+    assert not (opavnic.root / "wet").exists()

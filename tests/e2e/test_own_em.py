@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 from e2e.conftest import Program
 from opavnic.devices.kernel.entry import why_no_fuse
 from permission import require
-from program import started
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own-em"
 LIDS = ("3", "4")
@@ -35,12 +33,11 @@ def manager(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
 
 
 def test_manager_of_ones_own_brings_up_a_virtual_switch_with_broadcast(
-    opavnic: Program, tmp_path: Path, manager: list[str]
+    opavnic: Program, manager: list[str]
 ) -> None:
     opavnic.ok("up", EXAMPLE / "lab.yaml", "-d")
-    command = ["exec", "--umad", "h1", "--", *manager, *LIDS]
-    environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-    with started(command, stdout=-1, stderr=-2, env=environment) as process:
+    command = ("exec", "--umad", "h1", "--", *manager, *LIDS)
+    with opavnic.started(*command, stdout=-1, stderr=-2) as process:
         wanted = {f"LID {lid} is on virtual switch 2" for lid in LIDS} | {
             f"trap of LID {lid}" for lid in LIDS
         }

@@ -307,7 +307,7 @@ def user(_permitted: None, tmp_path: Path, name: str) -> Iterator[Nobody]:
         yield user
 
 
-def up(user: Nobody, tmp_path: Path, lab: str) -> dict[str, Any]:
+def up(user: Nobody, lab: str) -> dict[str, Any]:
     """Bring a lab up and return its journal."""
     file = Path("/tmp") / f"{lab}.yaml"  # noqa: S108
     file.write_text(LAB.format(name=lab))

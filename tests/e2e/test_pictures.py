@@ -193,7 +193,7 @@ def test_two_hosts_with_traffic(browser: BrowserContext, opavnic: Program, pictu
 
 @pytest.mark.long
 def test_fat_tree_with_a_cut_link_and_a_hot_spot(
-    browser: BrowserContext, opavnic: Program, pictured: Pictured, tmp_path: Path
+    browser: BrowserContext, opavnic: Program, pictured: Pictured
 ) -> None:
     url = pictured(FAT_TREE)
     with opened(browser, url, "fat-tree") as page, ExitStack() as floods:
@@ -256,9 +256,7 @@ def test_report_of_a_scenario_that_fails(browser: BrowserContext, tmp_path: Path
 
 
 @pytest.mark.long
-def test_fabric_vnic_and_timeline(
-    browser: BrowserContext, opavnic: Program, pictured: Pictured, tmp_path: Path
-) -> None:
+def test_fabric_vnic_and_timeline(browser: BrowserContext, opavnic: Program, pictured: Pictured) -> None:
     url = pictured(FABRIC)
     ping = ("exec", "h1", "--", "ping", "-q", "-f", "-s", "1400", "10.9.2.8")
     with opened(browser, url, "clos") as page, opavnic.started(*ping, **QUIET):

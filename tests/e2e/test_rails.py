@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +28,7 @@ def packets(opavnic: Program) -> Callable[[str], int]:
 
 
 def test_host_goes_on_over_its_other_rail_when_one_is_cut(
-    opavnic: Program, tmp_path: Path, packets: Callable[[str], int]
+    opavnic: Program, packets: Callable[[str], int]
 ) -> None:
     opavnic.up(LAB.format(name=f"rails{os.getpid()}"))
     status = opavnic.data("status")

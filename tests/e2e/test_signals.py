@@ -154,9 +154,7 @@ def test_lab_under_nohup_outlives_its_terminal(file: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "number"), [*((["demo"], number) for number in SIGNALS), (["ejfat", "demo"], signal.SIGINT)]
 )
-def test_demo_that_is_ended_leaves_nothing(
-    file: Path, tmp_path: Path, number: signal.Signals, command: list[str]
-) -> None:
+def test_demo_that_is_ended_leaves_nothing(file: Path, number: signal.Signals, command: list[str]) -> None:
     with started(command, ignored=SIGINT, stdout=-1, stderr=-1) as process:
         while not list(NETNS_DIR.glob(f"opavnic-*demo-{process.pid}-*")):
             assert process.poll() is None

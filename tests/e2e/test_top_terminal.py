@@ -79,10 +79,9 @@ class Tmux:
 
 
 @pytest.fixture
-def lab(opavnic: Program, tmp_path: Path) -> str:
+def lab(opavnic: Program) -> str:
     name = f"t{os.getpid()}-tmux"
-    (tmp_path / "lab.yaml").write_text(LAB.replace("NAME", name))
-    opavnic.ok("up", tmp_path / "lab.yaml", "-d")
+    opavnic.up(LAB.replace("NAME", name))
     return name
 
 

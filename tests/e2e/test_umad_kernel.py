@@ -39,20 +39,12 @@ print(answer.partition(b"\\r\\n\\r\\n")[2].decode())
 class KernelSite:
     """TAP hosts and kernels without a manager."""
 
-    def __init__(self, opavnic: Program, tmp_path: Path) -> None:
+    def __init__(self, opavnic: Program) -> None:
         require_kernel()
         if reason := why_no_fuse():
             pytest.skip(reason)
-        self.opavnic = opavnic
-        self.environment = {**os.environ, "OPAVNIC_RUNTIME_DIR": str(tmp_path / "run")}
-        lab = tmp_path / "lab.yaml"
-        lab.write_text(LAB.format(name=f"ku{os.getpid()}"))
-        self.ok("up", lab, "-d")
-
-    def ok(self, *words: str | Path, timeout: float = 60) -> str:
-        done = self.opavnic(*words, timeout=timeout)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout
+        self.opavnic, self.ok = opavnic, opavnic.ok
+        opavnic.up(LAB.format(name=f"ku{os.getpid()}"))
 
     def calls(self, host: str, seed: int, *options: str) -> list[Any]:
         said = self.ok(
@@ -62,8 +54,8 @@ class KernelSite:
 
 
 @pytest.fixture
-def site(opavnic: Program, tmp_path: Path) -> KernelSite:
-    return KernelSite(opavnic, tmp_path)
+def site(opavnic: Program) -> KernelSite:
+    return KernelSite(opavnic)
 
 
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(range(3, 41), marks=pytest.mark.long)])
@@ -84,7 +76,7 @@ def test_manager_on_the_kernels_own_umad_configures_kernels_and_hosts(
     config.write_text(json.dumps(EM))
     start = [sys.executable, "-c", "from opavnic.cli.start import start; start()"]
     command = [*start, "exec", "k1", "--", *start, "em", "run", str(config), "--control", socket]
-    with child(command, stdout=-3, stderr=-1, env=site.environment) as process:
+    with child(command, stdout=-3, stderr=-1, env=site.opavnic.environment) as process:
         wanted = {f"[{host}:1 vport 1] link-up" for host in ("h1", "h2", "k1", "k2")}
         said = []
         while wanted:

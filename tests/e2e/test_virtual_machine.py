@@ -59,12 +59,9 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_virtual_machine_is_a_host_and_stays_when_the_lab_goes(
-    opavnic: Opavnic, tmp_path: Path, directory: Path
-) -> None:
+def test_virtual_machine_is_a_host_and_stays_when_the_lab_goes(opavnic: Opavnic, directory: Path) -> None:
     tap = f"vm{os.getpid()}"
-    (tmp_path / "lab.yaml").write_text(LAB.format(lab=f"v{os.getpid()}", tap=tap))
-    opavnic.ok("up", tmp_path / "lab.yaml", "-d")
+    opavnic.up(LAB.format(lab=f"v{os.getpid()}", tap=tap))
     (example,) = commands(EXAMPLE, PROGRAM)
     words = [word.replace("ifname=vm0", f"ifname={tap}") for word in example if word != "-nographic"]
     assert any(tap in word for word in words)

@@ -44,14 +44,14 @@ def test_view_of_the_fabric_manager_lags_behind_a_cut_and_then_agrees(
 ) -> None:
     require_fabric_manager()
     require([CHROMIUM])
-    lab = ManagedLab(opavnic, tmp_path)
+    lab = ManagedLab(opavnic)
     settings = lab.settings.read_text()
     assert "<SweepInterval>300</SweepInterval>" in settings
     # it learns of a cut at its next sweep
     slow = f"<SweepInterval>{SWEEP_S}</SweepInterval><IgnoreTraps>1</IgnoreTraps>"
     lab.settings.write_text(settings.replace("<SweepInterval>300</SweepInterval>", slow))
     with (
-        web_view(tmp_path / "run") as url,
+        web_view(opavnic.root) as url,
         chromium() as browser,
         opened(browser, url, lab.name) as page,
     ):
