@@ -109,8 +109,8 @@ def faults_that_make_no_sense(world: World, rng: random.Random) -> None:
         "delay=1y",
         "crash",
         "sw9",
-        "\x1b[2J",
     ]
+    words.append("\x1b[2J")
     for _ in range(rng.randint(3, 12)):
         _fault(world, " ".join(rng.choice(words) for _ in range(rng.randint(0, 6))))
     try:

@@ -5,16 +5,13 @@ python -m chaos.campaign --seed 7 --seconds 240     on ground of its own only; `
 
 from __future__ import annotations
 
-import argparse
-import signal
 import sys
 import time
-from types import FrameType
 
 from chaos import act_disk, act_em, act_foreign, act_kernel, act_life, act_peers
 from chaos.checks import check, check_growth, early_and_late
 from chaos.deck import ACTIONS, hands
-from chaos.rounds import play_round
+from chaos.rounds import command_line, play_round, report, table
 from chaos.world import World
 
 TOPICS = (act_life, act_disk, act_foreign, act_peers, act_em, act_kernel)
@@ -23,7 +20,7 @@ TOPICS = (act_life, act_disk, act_foreign, act_peers, act_em, act_kernel)
 
 def run(seed: int, seconds: float, only: list[str], keep_going: bool, first: int) -> int:
     """Play a campaign from its round `first` on; return how many rounds failed."""
-    names = [name for name in ACTIONS if not only or name in only]
+    names = [name for name in ACTIONS if name in only]
     began = time.monotonic()
     rounds = failed = 0
     world = World(seed)
@@ -87,12 +84,7 @@ def _again(world: World) -> World:
 
 
 def _report(world: World, seed: int, rounds: int, found: list[str], took: float) -> None:
-    print(f"FAILED: seed {seed}, round {rounds}, after {took:.0f} s")
-    for line in found:
-        print(f"  found: {line}")
-    print("  the last actions:")
-    for line in world.notes:
-        print(f"    {line}")
+    report(world, seed, f"{rounds}, after {took:.0f} s", found)
     print(
         f"  replay: make chaos CHAOS_SEED={seed} CHAOS_FIRST={rounds}"
         " (the actions are the same, their timing is the machine's)",
@@ -115,12 +107,8 @@ def _table(world: World, seed: int, rounds: int, failed: int, took: float) -> No
         ("hostile MADs", figures.hostile_mads),
         ("resident KiB early, late", _pair(figures.rss)),
         ("descriptors early, late", _pair(figures.fds)),
-        *((f"  {name}", count) for name, count in sorted(figures.actions.items())),
-        *((f"  not playable here: {name}", count) for name, count in sorted(figures.skipped.items())),
     ]
-    for name, value in rows:
-        print(f"{name:36} {value}")
-    print(f"replay: make chaos CHAOS_SEED={seed}", flush=True)
+    table(world, rows, f"make chaos CHAOS_SEED={seed}")
 
 
 def _pair(samples: list[int]) -> str:
@@ -130,28 +118,12 @@ def _pair(samples: list[int]) -> str:
 
 def main() -> int:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="chaos.campaign")
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--only", default="", help="actions, joined by commas")
-    parser.add_argument("--keep-going", action="store_true", help="begin anew after a round that failed")
-    parser.add_argument("--sabotage", action="store_true", help="show that every check goes red")
-    parser.add_argument("--first", type=int, default=1, help="the round to begin with")
-    options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, _leave)
+    options = command_line("chaos.campaign", ACTIONS)
     if options.sabotage:
         from chaos.sabotage import run_sabotage
 
         return run_sabotage()
-    only = [name for name in options.only.split(",") if name]
-    if unknown := sorted(set(only) - set(ACTIONS)):
-        parser.error(f"unknown actions: {', '.join(unknown)} (known: {', '.join(ACTIONS)})")
-    return 1 if run(options.seed, options.seconds, only, options.keep_going, options.first) else 0
-
-
-def _leave(number: int, _: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    return 1 if run(options.seed, options.seconds, options.only, options.keep_going, options.first) else 0
 
 
 if __name__ == "__main__":

@@ -5,13 +5,10 @@ python -m chaos.cluster_campaign --seed 7 --seconds 240     on ground of its own
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Final
 
 from chaos import machine
@@ -19,7 +16,7 @@ from chaos.cluster_actions import ACTIONS
 from chaos.cluster_world import LATE, World, logs_of
 from chaos.deck import hands
 from chaos.programs import bad_line, wait_for
-from chaos.rounds import play_round
+from chaos.rounds import command_line, play_round, report, table
 from opavnic_bench.base.turns import PeerError
 
 HAND: Final = 3
@@ -168,12 +165,7 @@ def run(seed: int, seconds: float, only: list[str], first: int) -> int:
 
 
 def _report(world: World, seed: int, rounds: int, found: list[str]) -> None:
-    print(f"FAILED: seed {seed}, round {rounds}")
-    for line in found:
-        print(f"  found: {line}")
-    print("  the last actions:")
-    for line in world.notes:
-        print(f"    {line}")
+    report(world, seed, str(rounds), found)
     for name, path in logs_of(world):
         lines = path.read_text(errors="replace").splitlines()[-30:] if path.exists() else []
         print(f"  {path.name} of {name}:")
@@ -193,37 +185,18 @@ def _table(world: World, seed: int, rounds: int, failed: int, took: float) -> No
         ("packets between machines", figures.crossed),
         ("  of them lost and counted", figures.lost),
         ("strangers, refused at once", f"{figures.strangers}, {figures.strangers_refused}"),
-        *((f"  {name}", count) for name, count in sorted(figures.actions.items())),
-        *((f"  not playable here: {name}", count) for name, count in sorted(figures.skipped.items())),
     ]
-    for name, value in rows:
-        print(f"{name:36} {value}")
-    print(f"replay: make chaos-cluster CHAOS_SEED={seed}", flush=True)
+    table(world, rows, f"make chaos-cluster CHAOS_SEED={seed}")
 
 
 def main() -> int:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="chaos.cluster_campaign")
-    parser.add_argument("--seed", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--only", default="", help="actions, joined by commas")
-    parser.add_argument("--first", type=int, default=1, help="the round to begin with")
-    parser.add_argument("--sabotage", action="store_true", help="show that every check goes red")
-    options = parser.parse_args()
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, _leave)
+    options = command_line("chaos.cluster_campaign", ACTIONS)
     if options.sabotage:
         from chaos.cluster_sabotage import run_sabotage
 
         return run_sabotage()
-    only = [name for name in options.only.split(",") if name] or list(ACTIONS)
-    if unknown := sorted(set(only) - set(ACTIONS)):
-        parser.error(f"unknown actions: {', '.join(unknown)} (known: {', '.join(ACTIONS)})")
-    return 1 if run(options.seed, options.seconds, only, options.first) else 0
-
-
-def _leave(number: int, _: FrameType | None) -> None:
-    raise SystemExit(128 + number)
+    return 1 if run(options.seed, options.seconds, options.only, options.first) else 0
 
 
 if __name__ == "__main__":

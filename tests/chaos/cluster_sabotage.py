@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from chaos.cluster_campaign import WARM_UP, check
 from chaos.cluster_world import BACK_S, LATE, World
+from chaos.rounds import missed
 from opavnic_bench.base.sites import until
 
 LOSES_COUNT = """
@@ -75,20 +76,13 @@ SABOTAGE = (
 
 def run_sabotage() -> int:
     """Do each damage, see that the checks find it, undo it; return how many were not found."""
-    world, missed = World(0), 0
+    world = World(0)
+
+    def is_whole_again(damage: str) -> None:
+        until(world.is_whole, f"{damage} was not undone", limit_s=BACK_S)
+
     try:
         world.silence()
-        if found := check(world):
-            print(f"MISSED: not clean before anything was done: {found}")
-            return 1
-        for damage in SABOTAGE:
-            undo = damage(world)
-            found = check(world)
-            seen = any((damage.__doc__ or "") in line for line in found)
-            missed += not seen
-            print(f"{'red' if seen else 'MISSED'}: {damage.__name__}: {found}", flush=True)
-            undo()
-            until(world.is_whole, f"{damage.__name__} was not undone", limit_s=BACK_S)
+        return missed(world, SABOTAGE, check, settle=is_whole_again)
     finally:
         world.end()
-    return missed

@@ -15,6 +15,7 @@ from chaos.ground import RUNTIME
 from chaos.labs import BRIEF
 from chaos.machine import NETNS
 from chaos.programs import wait_for
+from chaos.rounds import missed
 from chaos.world import World
 
 Undo = Callable[[], object]
@@ -89,18 +90,7 @@ def stop_the_steady_lab(world: World) -> Undo:
 def configure_behind_the_manager(world: World) -> Undo:
     """em verify:"""
     lid = next(host["lid"] for host in world.steady.status()["hosts"] if host["name"] == "s3")
-    set_ = [
-        "mad",
-        "set",
-        "vesw-port-info",
-        "--lid",
-        str(lid),
-        "--vport",
-        "1",
-        "eth_mtu=999",
-        "--lab",
-        "steady",
-    ]
+    set_ = f"mad set vesw-port-info --lid {lid} --vport 1 eth_mtu=999 --lab steady".split()
     ask = world.steady.ask
 
     def late(method: str, path: str, *rest: Any) -> Any:
@@ -226,29 +216,8 @@ def run_sabotage() -> int:
     """Do each damage, see that the checks find it, undo it; return how many were not found or not undone."""
     world = World(0)
     world.patience_s = 3.0  # most of what is done here stays until it is undone
-    missed = 0
     try:
         world.begin()
-        if found := check(world):
-            print(f"MISSED: not clean before anything was done: {found}")
-            return 1
-        for damage in SABOTAGE:
-            world.findings.clear()
-            undo = damage(world)
-            wanted = (damage.__doc__ or "").strip()
-            found = [*world.findings, *check(world)]
-            seen = any(wanted in line for line in found)
-            if not seen:
-                print(f"  wanted: {wanted}; found: {found}")
-            missed += not seen
-            print(
-                f"{'red' if seen else 'MISSED'}: {damage.__name__}: {next(iter(found), 'nothing found')}",
-                flush=True,
-            )
-            undo()
-            if damage is SABOTAGE[-2] and (left := check(world)):
-                missed += 1
-                print(f"MISSED: still wrong after all was undone: {left}", flush=True)
+        return missed(world, SABOTAGE, check, undone_before=SABOTAGE[-1])
     finally:
         world.end()
-    return missed

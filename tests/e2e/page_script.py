@@ -15,7 +15,7 @@ from processes import child
 from tools.doc_blocks import ROOT
 
 TIMEOUT_S: Final = 240.0
-_APART: Final = (
+_APART: Final = [
     "unshare",
     "--mount",
     "--propagation",
@@ -25,7 +25,7 @@ _APART: Final = (
     "--fork",
     "--kill-child",
     "--mount-proc",
-)
+]
 """A lab's processes leave the group and the session of the script that starts it; its process namespace they cannot."""
 _PREPARE: Final = 'mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && ip link set lo up && exec "$@"'
 """Pages name labs, interfaces and ports as readers may: they get a folder and a network of their own."""

@@ -18,18 +18,9 @@ from opavnic.lab.run.lab import Lab
 
 pytestmark = pytest.mark.timeout(300)
 CHECKS = [
-    "control plane",
-    "senders",
-    "addresses",
-    "workers",
-    "next hop",
-    "tables",
-    "in effect",
-    "loss",
-    "events",
-    "ports",
+    "control plane", "senders", "addresses", "workers", "next hop", "tables", "in effect", "loss", "events", "ports",
     "health",
-]
+]  # fmt: skip
 FILE = """
 name: ejfat-control-{pid}
 hosts: {{lb: {{}}, w1: {{}}}}

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from e2e.places import inside
 from native_module import needs_native
 from program import ok
+
+
+def told_in(namespace: Path, script: str, *words: str) -> Any:
+    """Run a script in a namespace; return the JSON that it prints."""
+    done = inside(namespace.name, sys.executable, "-c", script, *words, timeout_s=120)
+    return json.loads(ok(done))
+
 
 PROGRAM = """
 import json, socket, subprocess, sys, time
@@ -59,8 +67,7 @@ print(json.dumps({
 
 
 def test_packet_socket_counts_what_it_misses_and_changes_nothing_of_the_interface(namespace: Path) -> None:
-    command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", PROGRAM]
-    told = json.loads(ok(subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)))
+    told = told_in(namespace, PROGRAM)
     assert told["gro"] == [True, True, True]
     assert told["routes"] == [
         ["0.0.0.0/0", "10.7.0.254", 50],
@@ -114,10 +121,7 @@ print(json.dumps(taken))
 
 
 def test_packet_socket_leaves_the_hosts_own_traffic_alone(namespace: Path) -> None:
-    command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", FILTERED]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ["000", "002", "004", "005", "006", "arp", "100"]
+    assert told_in(namespace, FILTERED) == ["000", "002", "004", "005", "006", "arp", "100"]
 
 
 CARRIED = """
@@ -233,16 +237,9 @@ asyncio.run(main())
 def test_threads_carry_what_the_reference_forwards_in_the_order_of_each_flow(
     namespace: Path, workers: int
 ) -> None:
-    command = ["ip", "netns", "exec", namespace.name, sys.executable, "-c", CARRIED, str(workers)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
-        "same": True,
-        "order": True,
-        "counters": True,
-        "arp": True,
-        "lost": 0,
-        "missed": 0,
+    assert told_in(namespace, CARRIED, str(workers)) == {
+        **dict.fromkeys(("same", "order", "counters", "arp"), True),
+        **dict.fromkeys(("lost", "missed"), 0),
         "drops": {"ip_dst_filter:miss": 1},
         "gone": "it is gone",
     }

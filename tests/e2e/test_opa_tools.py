@@ -23,17 +23,9 @@ from permission import require
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 TOOLS = (
-    "ibstat",
-    "perfquery",
-    "curl",
-    "prometheus-node-exporter",
-    "opainfo",
-    "opasmaquery",
-    "opapmaquery",
-    "opasaquery",
-    "opafabricinfo",
-    "opareport",
-)
+    "ibstat", "perfquery", "curl", "prometheus-node-exporter", "opainfo", "opasmaquery", "opapmaquery", "opasaquery",
+    "opafabricinfo", "opareport",
+)  # fmt: skip
 COMMANDS = {
     "ibstat": "ibstat",
     "opainfo": "opainfo",
