@@ -197,7 +197,6 @@ def leave_a_lab(world: World) -> Undo:
 
 def end_the_steady_lab(world: World) -> Undo:
     """the steady lab has ended"""
-    assert world.steady.client is not None
     world.steady.client.kill()
     return lambda: None
 

@@ -83,7 +83,6 @@ async def test_stream_over_native_datapath_arrives_as_it_was_sent(mtu: int, work
         assert lab.status().datapath == "native"
         assert lab.world.fabric.balance() == {}
         adapter = lab.adapter(lab.interface("h1", "blue"))
-        assert adapter is not None
         # every segment was a packet of its own, although the host handed over fewer large ones: two segments at least,
         # where TCP is slow
         assert adapter.tx.out_packets > (100 << 20) / mtu
@@ -115,7 +114,6 @@ async def test_gigabyte_over_native_datapath_arrives_as_it_was_sent(mtu: int) ->
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one processor has none beside it")
 async def test_many_flows_are_taken_in_by_all_processors_as_long_as_they_last(lab: Lab) -> None:
     carrier = lab.world.carrier
-    assert carrier is not None
     server = lab.popen("h2", ["iperf3", "-s", "-1", "--forceflush"], stdin=-3, stdout=-1)
     while "listening" not in await asyncio.to_thread(server.stdout.readline):
         assert server.poll() is None
@@ -176,7 +174,6 @@ async def datagrams_merged(lab: Lab, count: int) -> int:
     """Send datagrams that wait together at the datapath; return how many writes to h2 they saved."""
     assert lab.world.carrier is not None
     adapter = lab.adapter(lab.interface("h2", "blue"))
-    assert adapter is not None
     await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])  # addresses are resolved from here on
     receiver = lab.popen("h2", [*DATAGRAMS, "receive", "10.9.2.2", str(count)], stdin=-3, stdout=-1)
     assert await asyncio.to_thread(receiver.stdout.readline) == "listening\n"
@@ -198,7 +195,6 @@ async def test_datagrams_are_merged_where_that_is_asked_for_and_arrive_one_by_on
         assert await datagrams_merged(lab, 50) >= 45
         interface = lab.interface("h2", "blue")
         adapter = lab.adapter(interface)
-        assert adapter is not None
         netdev = adapter.netdev
         await lab.run("h2", [*DATAGRAMS, GRO, "blue", "off"])
         await wait_until(lambda: not netdev.merges.tcp, "gro off", timeout_s=20)
@@ -216,7 +212,6 @@ async def change_mtu(lab: Lab, turn: int) -> None:
 
 async def configure_again(lab: Lab, turn: int) -> None:
     """Let the EM take the switch's MTU down and up, which reaches every VNIC as a new configuration."""
-    assert lab.manager is not None
     config = em_config(lab.model.model_copy(update={"vesws": [with_mtu(lab, (1500, 1400)[turn % 2])]}))
     lab.manager.em.apply(config)
     await asyncio.sleep(0)
@@ -295,7 +290,6 @@ async def test_capture_on_the_far_tap_shows_valid_checksums_but_of_what_is_merge
     said = await checksums_on_the_far_tap(lab)
     assert said["incorrect"] > 100, "these are to be filled in, as after the kernel's GRO"
     adapter = lab.adapter(lab.interface("h2", "blue"))
-    assert adapter is not None
     await lab.run("h2", [*DATAGRAMS, GRO, "blue", "off"])
     await wait_until(lambda: not adapter.netdev.merges.tcp, "gro off", timeout_s=20)
     said = await checksums_on_the_far_tap(lab)
@@ -336,8 +330,6 @@ async def test_interface_set_down_and_up_passes_frames_again(lab: Lab) -> None:
 
 async def test_stopped_queue_is_left_unread_until_it_is_woken(lab: Lab) -> None:
     adapter = lab.adapter(lab.interface("h1", "blue"))
-    assert adapter is not None
-    assert lab.world.carrier is not None
     await lab.run("h1", ["ping", "-c", "1", "-w", "10", "10.9.2.2"])
     adapter.netdev.stop_queue()
     with lab.world.carrier.still():  # whatever was sent before has been read by now

@@ -67,7 +67,6 @@ class Soaked:
 
     def _memory_and_descriptors(self) -> tuple[int, int]:
         journal = self.directory.load()
-        assert journal is not None
         return memory_and_descriptors(journal.pid)
 
     def run(self, *arguments: str) -> str:

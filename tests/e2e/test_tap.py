@@ -108,7 +108,6 @@ async def bench(namespace: Path) -> Iterator[Bench]:  # type: ignore[misc]
 
 async def test_fresh_device_is_down_without_carrier_and_bears_its_mark(bench: Bench) -> None:
     state = bench.factory.watcher.links.find("blue")
-    assert state is not None
     assert not state.up
     assert state.alias == "opavnic:test"
     assert not bench.netdev.carrier
@@ -176,7 +175,6 @@ async def test_refused_open_sets_the_interface_down_again(bench: Bench) -> None:
     await bench.settle()
     assert not bench.netdev.is_up
     state = bench.factory.watcher.links.find("blue")
-    assert state is not None
     assert not state.up
     assert bench.adapter.taken() == ["open"]
 
@@ -231,7 +229,6 @@ async def test_address_that_linux_refuses_is_kept_as_the_drivers(bench: Bench) -
     assert bench.netdev.address == bytes(6)
     assert bench.netdev.host_address == OWN
     state = bench.factory.watcher.links.find("blue")
-    assert state is not None
     assert state.address == OWN
     assert bench.adapter.taken() == []
 
@@ -243,7 +240,6 @@ async def test_mtu_of_the_host_is_taken_up_to_the_maximum(bench: Bench) -> None:
     await ip(bench.namespace, "link", "set", "dev", "blue", "mtu", "9000")
     await bench.settle()
     state = bench.factory.watcher.links.find("blue")
-    assert state is not None
     assert (state.mtu, bench.netdev.mtu) == (1800, 1800)
     bench.netdev.set_mtu(1000)
     await bench.settle()
@@ -255,7 +251,6 @@ async def test_quick_changes_of_the_mtu_end_with_the_last_one(bench: Bench) -> N
         bench.netdev.set_mtu(mtu)
     await bench.settle()
     state = bench.factory.watcher.links.find("blue")
-    assert state is not None
     assert (state.mtu, bench.netdev.mtu) == (1500, 1500)
 
 

@@ -88,10 +88,7 @@ def test_line_stops_where_nobody_looked_and_the_cursor_says_so(browser: BrowserC
     assert drawing.locator("path.rate").count() == 2
     assert drawing.locator("circle.end").count() == 4
     box = drawing.bounding_box()
-    assert box is not None
     left, right = (drawing.locator("circle.end").nth(index).bounding_box() for index in (1, 2))
-    assert left is not None
-    assert right is not None
     page.mouse.click((left["x"] + right["x"]) / 2, box["y"] + 10)
     page.get_by_text("MADs: not known").wait_for()
     page.mouse.click(right["x"] + 8, box["y"] + 10)

@@ -83,7 +83,6 @@ def configuration(tmp_path: Path) -> str:
     """
     stock = udplbd2_source("etc/example-config.yml").read_text()
     example = re.search(r"^# smartnic:\n(?:#.*\n)+", stock, re.MULTILINE)
-    assert example is not None
     smartnic = re.sub(r"^# ?", "", example[0], flags=re.MULTILINE)
     smartnic = smartnic.replace('"dataplane"', f'"{address(1)}"').replace(
         'auth_token: ""', f'auth_token: "{P4_TOKEN}"'
