@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE
@@ -15,6 +14,7 @@ import pytest
 
 from e2e.ejfat_commands import start_ejfat
 from e2e.places import inside, ip, namespaces, veth
+from opavnic_bench.base.sites import until
 
 SENDER, RECEIVER = "10.7.0.1", "10.7.0.2"
 SIZE = 300_000
@@ -40,13 +40,6 @@ class Link:
         """Start to send a file to the receiver, in events of `SIZE` / 3 bytes."""
         command = ["send", "--to", RECEIVER, "--event-size", str(SIZE // 3), *options, file]
         return start_ejfat(self.sender, *command, stdout=PIPE, stderr=PIPE)
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that the kernel does in its own time."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, f"never came true: {what}"
 
 
 def waiting(pid: int) -> int:
@@ -83,10 +76,9 @@ def test_events_sent_before_the_next_hop_answers_arp_arrive_whole(link: Link, da
     receiver = link.recv("--count", "3")
     try:
         with link.send(data) as sender:
-            until(lambda: RECEIVER in ip("neighbor", netns=link.sender), "the sender's kernel asks")
-            ip(
-                "link", "set", "eth0", "arp", "on", netns=link.receiver
-            )  # answers the next question, a second later
+            until(lambda: RECEIVER in ip("neighbor", netns=link.sender), "it never asks", limit_s=30)
+            # which answers the next question, a second later
+            ip("link", "set", "eth0", "arp", "on", netns=link.receiver)
             assert sender.wait(30) == 0
         said, errors = receiver.communicate(timeout=60)
     finally:
@@ -103,7 +95,7 @@ def test_packets_for_which_the_receivers_socket_has_no_room_are_counted(link: Li
         receiver.send_signal(signal.SIGSTOP)
         sent, _ = link.send(file, "--json").communicate(timeout=60)
         receiver.send_signal(signal.SIGCONT)
-        until(lambda: not waiting(receiver.pid), "everything has been read")
+        until(lambda: not waiting(receiver.pid), "not all is read", limit_s=30)
         receiver.send_signal(signal.SIGINT)
         said, _ = receiver.communicate(timeout=60)
     counters = json.loads(said)

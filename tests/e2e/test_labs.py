@@ -24,6 +24,7 @@ from opavnic.lab.ownership.namespaces import NETNS_DIR, programs_in
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal
 from opavnic.lab.run.by_hand import OwnNamespace, namespaces_by_hand
+from opavnic_bench.base.sites import until
 from processes import child
 from program import ok
 
@@ -247,12 +248,16 @@ def test_stopped_lab_is_told_by_its_pid_and_goes_on_without_having_lost_count_of
 
 
 @both_engines
-def test_vnic_in_a_namespace_that_is_not_the_labs_goes_on_working(
+def test_vnic_in_another_namespace_or_of_a_host_that_has_crashed_is_followed(
     engine: str, lab_file: Path, lab_name: str, opavnic: Program
 ) -> None:
     lab_file.write_text(f"{lab_file.read_text()}datapath: {{engine: {engine}}}\n")
     opavnic.ok("up", lab_file, "-d")
     other, own = f"{lab_name}-other", f"opavnic-{lab_name}-h1"
+
+    def is_now(state: str) -> bool:
+        return bool(opavnic.data("status")["hosts"][1]["vnics"][0]["state"] == state)
+
     ip("netns", "add", other)
     try:
         for here, there, text in ((own, other, f"up, moved to {other}"), (other, own, "up")):
@@ -261,8 +266,15 @@ def test_vnic_in_a_namespace_that_is_not_the_labs_goes_on_working(
             ip("-n", there, "link", "set", "dev", "blue", "up")
             ip("netns", "exec", there, "ping", "-c1", "-w20", "10.9.2.2")
             assert text in next(line for line in opavnic.ok("status").splitlines() if line.startswith("h1 "))
+        opavnic.ok("fault", "add", "crash", "on", "h2")
+        until(lambda: is_now("not created by the EM"), "h2 has not crashed", limit_s=60)
+        assert "does not exist" in opavnic("exec", "h2", "--", "ip", "link", "show", "blue").stderr
+        opavnic.ok("fault", "clear")
+        until(lambda: is_now("up"), "h2 is not back", limit_s=60)
+        opavnic.on("h1", "ping", "-c1", "-w20", "10.9.2.2")
+        assert opavnic.data("status")["balance"] == {}
         ip("-n", own, "link", "set", "dev", "blue", "netns", other)
-        opavnic.ok("down")
+        assert len(opavnic.data("down")["netdevs"]) == 4
         left = json.loads(ip("-n", other, "-j", "link").stdout)
         assert [link["ifname"] for link in left] == ["lo"]
     finally:

@@ -10,13 +10,13 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from e2e.conftest import Program, program_in
+from opavnic_bench.base.sites import until
 from permission import require
 from processes import child
 from program import ok
@@ -167,7 +167,12 @@ def test_master_of_keepalived_is_reached(lab: MovementLab, option: str) -> None:
         return lab.inside(host, "keepalived", "--dont-fork", "--log-console", *files)
 
     def at(port: str) -> None:
-        wait_until(lambda: lab.port_of(MAC) == port and lab.answers(), f"{MAC} is not at {port}")
+        until(
+            lambda: lab.port_of(MAC) == port and lab.answers(),
+            f"{MAC} is not at {port}",
+            pause_s=0.1,
+            limit_s=LIMIT_S,
+        )
 
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with child(keepalived("h1", 100), **quiet):
@@ -214,11 +219,16 @@ def test_master_of_frr_is_reached(lab: MovementLab) -> None:
                 words = lab.inside(host, "sh", "-ec", f"cd {place}; {script}")
                 environment = {**os.environ, "LD_LIBRARY_PATH": libraries}
                 started.append(ends.enter_context(child(words, env=environment, **quiet)))
-                wait_until((place / "zserv.sock").exists, f"zebra is not up on {host}")
+                until((place / "zserv.sock").exists, f"zebra is not up on {host}", limit_s=LIMIT_S)
             return started[-1]
 
         def at(port: str) -> None:
-            wait_until(lambda: lab.port_of(MAC) == port and lab.answers(), f"{MAC} is not at {port}")
+            until(
+                lambda: lab.port_of(MAC) == port and lab.answers(),
+                f"{MAC} is not at {port}",
+                pause_s=0.1,
+                limit_s=LIMIT_S,
+            )
 
         frr("h1", 100)
         at("h1:1")
@@ -243,7 +253,7 @@ def test_container_that_moves_to_another_host_is_followed(lab: MovementLab) -> N
         own, first = (Path(f"/proc/{pid}/ns/net") for pid in (process.pid, os.getpid()))
         of_host = Path("/run/netns") / lab.inside(host)[3]
         others = {of_host.stat().st_ino, first.stat().st_ino}
-        wait_until(lambda: own.stat().st_ino not in others, "no namespace")
+        until(lambda: own.stat().st_ino not in others, "no namespace", limit_s=LIMIT_S)
         lab.run(
             host,
             f"ip link add mv0 link blue address {CONTAINER_MAC} type macvlan mode bridge\n"
@@ -266,13 +276,6 @@ def test_container_that_moves_to_another_host_is_followed(lab: MovementLab) -> N
         lost = lab.lost(move)
         assert lab.port_of(CONTAINER_MAC) == "h2:1"
     print(f"container that moves: lost pings of 25: {lost}")
-
-
-def wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.1)  # nothing tells of it, and each look costs the lab some of its processor
 
 
 def test_guest_behind_a_bridge_moves_to_another_host(lab: MovementLab) -> None:

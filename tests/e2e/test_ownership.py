@@ -75,43 +75,28 @@ def netns(verb: str, name: str) -> None:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "run"
-
-
-@pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     return f"o{os.getpid()}-{abs(hash(request.node.name)) % 10000}"
 
 
 @pytest.fixture
-def file(tmp_path: Path, name: str) -> Path:
-    file = tmp_path / "lab.yaml"
-    file.write_text(LAB.format(name=name))
-    return file
-
-
-@pytest.fixture
-def killed(opavnic: Program, root: Path, file: Path, name: str) -> Iterator[str]:
+def killed(opavnic: Program, name: str) -> Iterator[str]:
     """A lab whose process was killed; what is still there of its names goes with the test."""
-    opavnic.ok("up", file, "-d")
-    kill(journal_of(root, name)["pid"])
+    opavnic.up(LAB.format(name=name))
+    kill(journal_of(opavnic.root, name)["pid"])
     yield name
     for left in NETNS_DIR.glob(f"*{name}*"):
         subprocess.run(["ip", "netns", "delete", left.name], check=False)
 
 
 @pytest.fixture
-def replaced(killed: str, root: Path) -> str:
+def replaced(killed: str, opavnic: Program) -> str:
     """A killed lab whose h1 somebody has deleted; another namespace, `theirs`, has its inode now."""
     netns("delete", f"opavnic-{killed}-h1")
     theirs = f"theirs-{killed}"
     netns("add", theirs)
-    rewrite(
-        root,
-        killed,
-        namespaces=with_inodes(journal_of(root, killed), [inode(theirs), inode(f"opavnic-{killed}-h2")]),
-    )
+    inodes = [inode(theirs), inode(f"opavnic-{killed}-h2")]
+    rewrite(opavnic.root, killed, namespaces=with_inodes(journal_of(opavnic.root, killed), inodes))
     return theirs
 
 
@@ -135,10 +120,10 @@ def test_program_in_a_namespace_on_a_reused_inode_survives_prune(
 
 
 def test_program_in_a_namespace_on_a_reused_inode_survives_the_next_up(
-    replaced: str, killed: str, opavnic: Program, file: Path
+    replaced: str, killed: str, opavnic: Program
 ) -> None:
     with program("ip", "netns", "exec", replaced) as theirs:
-        opavnic.ok("up", file, "-d")
+        opavnic.ok("up", opavnic.directory / "lab.yaml", "-d")
         assert theirs.poll() is None
         opavnic.ok("down")
         assert theirs.poll() is None
@@ -146,13 +131,13 @@ def test_program_in_a_namespace_on_a_reused_inode_survives_the_next_up(
 
 
 def test_name_made_again_by_somebody_else_is_left_alone_with_its_programs(
-    killed: str, opavnic: Program, root: Path
+    killed: str, opavnic: Program
 ) -> None:
     theirs = f"opavnic-{killed}-h1"
     netns("delete", theirs)
     netns("add", theirs)
     inodes = [inode(theirs), inode(f"opavnic-{killed}-h2")]
-    rewrite(root, killed, namespaces=with_inodes(journal_of(root, killed), inodes))
+    rewrite(opavnic.root, killed, namespaces=with_inodes(journal_of(opavnic.root, killed), inodes))
     with program("ip", "netns", "exec", theirs) as stranger:
         planned = opavnic.ok("prune", "--dry-run")
         out = opavnic.ok("prune")
@@ -163,22 +148,18 @@ def test_name_made_again_by_somebody_else_is_left_alone_with_its_programs(
     assert inode(theirs) == inodes[0]
 
 
-def test_journal_of_another_boot_touches_nothing_but_its_directory(
-    killed: str, opavnic: Program, root: Path
-) -> None:
-    rewrite(root, killed, boot="00000000-0000-4000-8000-000000000000")
+def test_journal_of_another_boot_touches_nothing_but_its_directory(killed: str, opavnic: Program) -> None:
+    rewrite(opavnic.root, killed, boot="00000000-0000-4000-8000-000000000000")
     with program("ip", "netns", "exec", f"opavnic-{killed}-h1") as stranger:
         out = opavnic.ok("prune")
         assert stranger.poll() is None
-    assert out == f"lab {killed} is gone, removed:\n  directory {root / killed}\n"
-    assert not (root / killed).exists()
+    assert out == f"lab {killed} is gone, removed:\n  directory {opavnic.root / killed}\n"
+    assert not (opavnic.root / killed).exists()
     assert (NETNS_DIR / f"opavnic-{killed}-h1").exists()
 
 
-def test_name_made_again_while_the_lab_ends_is_not_called_its_leftover(
-    opavnic: Program, file: Path, name: str
-) -> None:
-    opavnic.ok("up", file, "-d")
+def test_name_made_again_while_the_lab_ends_is_not_called_its_leftover(opavnic: Program, name: str) -> None:
+    opavnic.up(LAB.format(name=name))
     theirs = f"opavnic-{name}-h1"
     netns("delete", theirs)
     netns("add", theirs)
@@ -192,11 +173,11 @@ def test_name_made_again_while_the_lab_ends_is_not_called_its_leftover(
 
 
 def test_journal_that_cannot_be_read_is_one_line_and_nothing_is_guessed(
-    killed: str, opavnic: Program, root: Path, file: Path
+    killed: str, opavnic: Program
 ) -> None:
-    journal = root / killed / "state.json"
+    journal = opavnic.root / killed / "state.json"
     journal.write_text(journal.read_text()[:-40])
-    for command in (("prune",), ("up", str(file), "-d"), ("down", killed)):
+    for command in (("prune",), ("up", opavnic.directory / "lab.yaml", "-d"), ("down", killed)):
         done = opavnic(*command)
         assert done.returncode == 1
         assert done.stderr.count("\n") == 1
@@ -243,8 +224,9 @@ def make_and_die(root: Path, name: str, lines: int) -> bool:
 @pytest.mark.usefixtures("_permitted")
 @pytest.mark.parametrize("stranger", [False, True])
 def test_namespace_whose_maker_was_killed_at_any_line_is_removed_and_no_other(
-    root: Path, name: str, stranger: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, name: str, stranger: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    root = tmp_path / "run"
     monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(root))
     path = NETNS_DIR / f"opavnic-{name}-h1"
     NETNS_DIR.mkdir(exist_ok=True)
