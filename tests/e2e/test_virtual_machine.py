@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 import pytest
 
+from e2e.conftest import Program
 from e2e.example_commands import commands
 from e2e.guest_machine import boot_options, kernel_image
 from processes import child
@@ -17,7 +17,6 @@ from processes import child
 ROOT = Path(__file__).parents[2]
 EXAMPLE, PAGE = ROOT / "examples" / "guests.yaml", ROOT / "docs" / "how-to" / "guests.md"
 PROGRAM = "qemu-system-x86_64"
-Opavnic = Callable[..., "subprocess.CompletedProcess[str]"]
 LAB = """name: {lab}
 hosts: {{h1: {{}}, vm: {{tap: {tap}}}}}
 vesws: [{{id: 5, name: blue, pkey: 0x8005, subnet: 10.9.5.0/24, members: [h1, vm]}}]
@@ -59,7 +58,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_virtual_machine_is_a_host_and_stays_when_the_lab_goes(opavnic: Opavnic, directory: Path) -> None:
+def test_virtual_machine_is_a_host_and_stays_when_the_lab_goes(opavnic: Program, directory: Path) -> None:
     tap = f"vm{os.getpid()}"
     opavnic.up(LAB.format(lab=f"v{os.getpid()}", tap=tap))
     (example,) = commands(EXAMPLE, PROGRAM)

@@ -17,7 +17,6 @@ from lnet.base.errors import CommandError
 from lnet.base.nid import Nid
 from lnet.cli import command, load
 from lnet.host.host import LnetHost
-from lnet.host.lab import LnetLab
 from lnet.settings.config import LndConfig
 from lnet.settings.networks import Bonding
 from lnet.wire.codes import Char
@@ -129,12 +128,6 @@ async def test_export_of_one_host_is_what_import_reads(lnetctl: Run, tmp_path: P
     assert (await lnetctl("export", "--host", "a"))[1] == exported
 
 
-async def test_ping_names_the_nids(lnetctl: Run) -> None:
-    code, out, _ = await lnetctl("ping", "10.1.1.5@o2ib", "--host", "a")
-    assert code == 0
-    assert yaml.safe_load(out)["ping"][0]["primary nid"] == "10.1.1.5@o2ib"
-
-
 async def test_ping_of_several_nids_asks_them_all(lnetctl: Run) -> None:
     words = ("ping", "10.1.1.5@o2ib,10.9.9.9@o2ib", "10.1.1.2@o2ib", "--host", "a", "--timeout", "2")
     code, out, err = await lnetctl(*words)
@@ -238,7 +231,6 @@ async def test_lnet_starts_and_ends_with_its_lab() -> None:
     lab = Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE))
     async with lab:
         lnet = lab.parts.by_name["lnet"]
-        assert isinstance(lnet, LnetLab)
         host = lnet.hosts["a"]
         assert len(lnet.routes()) == len(lnet.routes()) == 3, "asking again starts nothing again"
         load = asyncio.create_task(
@@ -282,9 +274,7 @@ async def test_crash_takes_lnet_along_and_its_next_incarnation_is_met(lnetctl: R
 async def test_multi_rail_example_discovers_its_peer() -> None:
     file = EXAMPLE.with_name("lnet-multi-rail.yaml")
     async with Lab(load_lab(file), netdev="memory", file=str(file)) as lab:
-        lnet = lab.parts.by_name["lnet"]
-        assert isinstance(lnet, LnetLab)
-        a = lnet.hosts["a"]
+        a = lab.parts.by_name["lnet"].hosts["a"]
         sent = await a.send(Nid.parse("10.1.1.5@o2ib"), count=6, size=100)
         assert {(message["local ip"], message["remote ip"]) for message in sent} == {
             ("10.1.1.2", "10.1.1.5"),
@@ -299,77 +289,50 @@ async def test_multi_rail_example_discovers_its_peer() -> None:
         assert yaml.safe_load(pinged.output)["ping"][0]["Multi-Rail"] is True
 
 
+SETTINGS = {
+    "timeout": ("30s", "timeout_s", 30.0),
+    "doubt_timeout": ("40s", "doubt_timeout_s", 40.0),
+    "peer_credits": (16, "peer_credits", 16),
+    "credits": (512, "credits", 512),
+    "peer_timeout": ("100s", "peer_timeout_s", 100),
+    "peer_buffer_credits": (3, "peer_buffer_credits", 3),
+    "answer": ("2s", "answer_s", 2.0),
+    "version": (0x11, "version", 0x11),
+    "max_frags": (32, "max_frags", 32),
+    "keepalive": ("10s", "keepalive_s", 10.0),
+    "checksum": (True, "checksum", True),
+    "checksum_char": ("unsigned", "checksum_char", Char.UNSIGNED),
+    "reconnect_min": ("50ms", "reconnect_min_s", 0.05),
+    "reconnect_max": ("2s", "reconnect_max_s", 2.0),
+    "idle_timeout": ("1m", "idle_timeout_s", 60.0),
+    "announce": (True, "announce", True),
+    "weighted": (True, "weighted", True),
+    "expected_rate": ("40G", "expected_gbps", 40.0),
+    "transaction_timeout": ("60s", "transaction_timeout_s", 60.0),
+    "retry_count": (3, "retry_count", 3),
+    "health_sensitivity": (50, "health_sensitivity", 50),
+    "recovery_limit": ("1m", "recovery_limit_s", 60.0),
+    "max_recovery_ping_interval": ("8s", "max_recovery_ping_interval_s", 8.0),
+    "discovery": (False, "discovery", False),
+}
+"""Keys of the section, with what is written, and the name and the value that the node has."""
+
+
 async def test_every_setting_of_the_section_reaches_the_node(tmp_path: Path) -> None:
-    section = {
-        "addresses": ["10.1.1.2"],
-        "networks": "o2ib0(ib0)",
-        "timeout": "30s",
-        "doubt_timeout": "40s",
-        "peer_credits": 16,
-        "credits": 512,
-        "peer_timeout": "100s",
-        "peer_buffer_credits": 3,
-        "answer": "2s",
-        "version": 0x11,
-        "max_frags": 32,
-        "keepalive": "10s",
-        "checksum": True,
-        "checksum_char": "unsigned",
-        "reconnect_min": "50ms",
-        "reconnect_max": "2s",
-        "idle_timeout": "1m",
-        "announce": True,
-        "weighted": True,
-        "expected_rate": "40G",
-        "bonding": {"o2ib": "multi-rail"},
-        "transaction_timeout": "60s",
-        "retry_count": 3,
-        "health_sensitivity": 50,
-        "recovery_limit": "1m",
-        "max_recovery_ping_interval": "8s",
-        "discovery": False,
-    }
-    model = lab_model().model_validate({"name": "all", "hosts": {"a": {"lnet": section}}})
+    written = {key: text for key, (text, _, _) in SETTINGS.items()}
+    nets = {"addresses": ["10.1.1.2"], "networks": "o2ib0(ib0)", "bonding": {"o2ib": "multi-rail"}}
+    model = lab_model().model_validate({"name": "all", "hosts": {"a": {"lnet": nets | written}}})
     async with Lab(model, netdev="memory", file=str(tmp_path / "lab.yaml")) as lab:
-        lnet = lab.parts.by_name["lnet"]
-        assert isinstance(lnet, LnetLab)
-        lnd = lnet.hosts["a"].node.lnd
+        lnd = lab.parts.by_name["lnet"].hosts["a"].node.lnd
         net = next(iter(lnd.nis.values()))
         assert net.bonding is Bonding.MULTI_RAIL
         assert (net.tunables.credits, net.tunables.peer_credits) == (512, 16)
-        assert lnd.config == LndConfig(
-            timeout_s=30.0,
-            doubt_timeout_s=40.0,
-            peer_credits=16,
-            credits=512,
-            peer_timeout_s=100,
-            peer_buffer_credits=3,
-            answer_s=2.0,
-            version=0x11,
-            max_frags=32,
-            keepalive_s=10.0,
-            checksum=True,
-            checksum_char=Char.UNSIGNED,
-            reconnect_min_s=0.05,
-            reconnect_max_s=2.0,
-            idle_timeout_s=60.0,
-            announce=True,
-            weighted=True,
-            expected_gbps=40.0,
-            transaction_timeout_s=60.0,
-            retry_count=3,
-            health_sensitivity=50,
-            recovery_limit_s=60.0,
-            max_recovery_ping_interval_s=8.0,
-            discovery=False,
-        )
+        assert lnd.config == LndConfig(**{name: value for _, name, value in SETTINGS.values()})
 
 
 async def test_selftest_leaves_everybody_else_a_turn() -> None:
     async with Lab(load_lab(EXAMPLE), netdev="memory", file=str(EXAMPLE)) as lab:
-        lnet = lab.parts.by_name["lnet"]
-        assert isinstance(lnet, LnetLab)
-        host = lnet.hosts["a"]
+        host = lab.parts.by_name["lnet"].hosts["a"]
         nid = Nid.parse("10.1.1.5@o2ib")
         load = asyncio.create_task(host.selftest(nid, size=1 << 18, concurrency=8, seconds=30))
         for _ in range(20):
@@ -395,22 +358,16 @@ async def test_read_verbs_speak_json_as_well(lnetctl: Run) -> None:
     assert (code, out, json.loads(err)["show"][0]["net"]["errno"]) == (254, "", -2)
 
 
-async def test_host_is_implied_on_a_host(lnetctl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, _, err = await lnetctl("net", "show")
-    assert (code, err) == (
-        2,
-        "opavnic: net show: no host; give --host HOST, or run it with: opavnic exec HOST --\n",
-    )
+async def test_host_is_implied_on_a_host_and_asked_for_elsewhere(
+    lnetctl: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words, named in (("net show", "net show"), ("export", "export"), ("ping 10.1.1.5@o2ib", "ping")):
+        code, _, err = await lnetctl(*words.split())
+        told = f"opavnic: {named}: no host; give --host HOST, or run it with: opavnic exec HOST --\n"
+        assert (code, err) == (2, told)
     monkeypatch.setenv(command.ENV_HOST, "b")
     code, out, _ = await lnetctl("net", "show")
     assert yaml.safe_load(out)["net"][1]["local NI(s)"][0]["nid"] == "10.1.1.5@o2ib"
-
-
-async def test_command_without_a_host_is_called_by_its_own_name(lnetctl: Run) -> None:
-    for words in (("net_status",), ("export",), ("ping", "10.1.1.5@o2ib")):
-        code, _, err = await lnetctl(*words)
-        assert code == 2
-        assert err.startswith(f"opavnic: {words[0]}: no host; give --host HOST")
 
 
 async def test_send_that_takes_long_says_what_it_waits_for(
