@@ -20,7 +20,7 @@ from e2e.conftest import Program
 from hfi_sim.wire.captures import DLT_USER0, read_capture
 from opavnic.observe.opa_scapy import OPA16B, OPAEthernet
 from processes import child
-from unit.pinged.observe.tshark import Tshark, needs_tshark
+from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
 LAB = f"captured-{os.getpid()}"
 TEXT = """

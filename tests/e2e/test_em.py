@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -94,7 +95,7 @@ def test_virtual_switch_that_an_apply_adds_is_there_to_use(
         shown = run(lab, "h3", "ip", "-o", "address", "show", "dev", "violet").stdout
         assert ("inet 10.7.0.3/24" in shown) is there
     assert run(lab, "h1", "ping", "-c1", "-W20", "-Mdo", "-s8972", "10.7.0.3").returncode == 0
-    assert opavnic.data("check")["failures"] == []
+    assert json.loads(opavnic("check", "--json").stdout)["failures"] == []
     assert opavnic("exec", "h1", "--", "getent", "hosts", "h3.violet").stdout.split()[0] == "10.7.0.3"
 
 
@@ -104,7 +105,7 @@ BAD_FILES = {
     ],
     "vesws:\n  - {id: 4, name: b, pkey: 0x8002, members: [h1, h9]}\n  - {id: 5, name: c, members: [h2]}\n": [
         '2: vesws[0].members[1]: unknown member "h9" (known: ',
-        "3: vesws[1].pkey: pkey is missing, and its default 0xffff is not in the table of h2:1",
+        "3: vesws[1]: pkey is missing, and its default 0xffff is not in the table of h2:1",
     ],
     "vesws:\n  - {id: 0, name: a, members: [h1, h9], pkey: 0x8002}\n"
     "  - {id: 5, name: c, mtu: no, members: [h2]}\n": [
