@@ -18,7 +18,7 @@ from vema.em.service.service import EthernetService
 
 HEARTBEAT_S: Final = 0.05
 DEAD_AFTER_S: Final = 0.2
-FRAMES: Final = 2000
+FRAMES: Final = 1000
 
 
 def elected(em: ScenarioEm, priority: int, **changes: Any) -> EmConfig:
@@ -63,7 +63,7 @@ async def test_master_dies_in_a_change_under_load_the_other_ends_it_and_no_frame
     assert second.role is Role.STANDBY
 
     h1, h2, h3, _ = hosts
-    loads = [asyncio.create_task(stream(a, b, FRAMES, us(250))) for a, b in ((h1, h2), (h2, h3), (h3, h1))]
+    loads = [asyncio.create_task(stream(a, b, FRAMES, us(500))) for a, b in ((h1, h2), (h2, h3), (h3, h1))]
     await asyncio.sleep(ms(20))
     change = {"mtu": 1400, "qos": {"unicast": {"untagged": {"sc": 3}}}}
     second.apply(elected(em, 0, **change))

@@ -14,13 +14,19 @@ from program import ok, run_pytest
 
 HERE = Path(__file__).parent
 SOME = [
-    "test_em_failover.py::test_master_dies_in_a_change_under_load_the_other_ends_it_and_no_frame_is_lost[at-once]",
-    "test_failures.py",
+    "test_capture.py",
+    "test_em_restart.py::test_standby_takes_over_and_gives_back",
     "test_mad_simulator.py",
     "test_resolution.py",
     "test_smoke.py",
 ]
-MORE = ["test_addresses.py", "test_changes.py", "test_flooding.py"]
+MORE = [
+    "test_addresses.py",
+    "test_changes.py",
+    "test_em_failover.py::test_master_dies_in_a_change_under_load_the_other_ends_it_and_no_frame_is_lost[at-once]",
+    "test_failures.py",
+    "test_flooding.py",
+]
 QUIETLY = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
@@ -57,18 +63,16 @@ def test_suite_twice_gives_identical_traces(
             for hash_seed in ("1", "2")
         ]
     first, second = (run.result() for run in runs)
-    assert len(first) > 20
+    assert len(first) > 15
     assert first == second
 
 
 def test_other_seed_gives_another_trace_where_there_is_chance(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    lossy = str(HERE / "test_failures.py::test_link_flap_during_a_transfer_delays_it_and_loses_nothing_of_it")
-    forked = (
-        "-W",
-        "ignore::pytest.PytestAssertRewriteWarning",
-    )  # from a process that has imported the plugin
+    lossy = str(HERE / "test_capture.py")
+    # from a process that has imported the plugin
+    forked = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
     options = (*QUIETLY, *forked, lossy, _same_engine(pytestconfig))
     for seed in ("1", "2"):
         trace = f"--fabric-trace={tmp_path / seed}"
