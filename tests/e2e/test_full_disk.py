@@ -122,6 +122,7 @@ def test_lab_on_a_full_disk_works_and_says_later_what_its_log_lacks(
         done = small_disk.opavnic(*command, file)
         told = f"opavnic: {file}: No space left on device"
         assert (done.returncode, done.stderr.splitlines()[-1]) == (1, told)
+        (small_disk.seen / file.name).unlink(missing_ok=True)
     works(small_disk, tmp_path, 2000)
     assert "the agent crashes" in ok(small_disk.opavnic("logs"))
     small_disk.free()

@@ -300,12 +300,10 @@ def up(user: Nobody, lab: str) -> dict[str, Any]:
     return journal_of(user.root, lab)
 
 
-def test_prune_without_privilege_spares_a_lab_on_the_same_inodes(
-    user: Nobody, tmp_path: Path, name: str
-) -> None:
-    first = up(user, tmp_path, f"{name}a")
+def test_prune_without_privilege_spares_a_lab_on_the_same_inodes(user: Nobody, name: str) -> None:
+    first = up(user, f"{name}a")
     kill(first["pid"])
-    second = up(user, tmp_path, f"{name}b")
+    second = up(user, f"{name}b")
     inodes = [entry["inode"] for entry in second["namespaces"]]
     rewrite(user.root, f"{name}a", namespaces=with_inodes(first, inodes))
     with program_of(user, f"{name}b", "h1") as one, program_of(user, f"{name}b", "h2") as two:
@@ -318,10 +316,8 @@ def test_prune_without_privilege_spares_a_lab_on_the_same_inodes(
 
 
 @pytest.mark.parametrize("command", ["prune", "up"])
-def test_programs_of_a_lab_killed_without_privilege_are_ended(
-    user: Nobody, tmp_path: Path, name: str, command: str
-) -> None:
-    journal = up(user, tmp_path, name)
+def test_programs_of_a_lab_killed_without_privilege_are_ended(user: Nobody, name: str, command: str) -> None:
+    journal = up(user, name)
     with program_of(user, name, "h1") as one, program_of(user, name, "h2") as two:
         kill(journal["pid"])
         if command == "prune":
@@ -329,6 +325,6 @@ def test_programs_of_a_lab_killed_without_privilege_are_ended(
             assert f"program sleep (pid {one.pid})" in out
             assert f"program sleep (pid {two.pid})" in out
         else:
-            up(user, tmp_path, name)
+            up(user, name)
         assert one.wait(60) == -signal.SIGTERM
         assert two.wait(60) == -signal.SIGTERM
