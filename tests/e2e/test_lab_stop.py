@@ -82,7 +82,7 @@ def left_on_the_machine() -> tuple[list[str], list[str]]:
 STAGES = {
     "first namespace": ("opavnic.lab.hosts.machine.create_namespaces", 0),
     "second host": ("opavnic.lab.hosts.machine.plan_interfaces", 1),
-    "watching a host": ("hfi_sim.netdev.watch.open_notifications", 1),
+    "watching a host": ("hfi_sim.netdev.netlink.open_notifications", 1),
     "names of the host itself": ("opavnic.lab.hosts.machine.avoid_taken_names", 0),
     "wiring": ("opavnic.lab.run.lab.World.__init__", 0),
     "VNIC ports": ("opavnic.world.world.VnicPort.__init__", 1),
