@@ -10,7 +10,6 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
     SerializationInfo,
@@ -20,7 +19,6 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from hfi_sim.base.clock import to_seconds
 from hfi_sim.base.errors import FabricError, QuantityError
@@ -45,7 +43,7 @@ from hfi_sim.engine.link.two_way import TwoWay
 from hfi_sim.fabric.topology import DEFAULT_SHAPE, SHAPES
 from hfi_sim.routing import DEFAULT_ENGINE, ENGINES
 from hfi_sim.wire.packet import MAX_PACKET
-from opavnic.lab.file.sections import AlsoAccepts, Delay, OneOf
+from opavnic.lab.file.sections import Delay, OneOf, Schema, also_accepts
 from vema.base.sections import AS_WRITTEN, Rate, Section, Size, empty_is_default
 from vema.base.types import MAX_FABRIC_ID
 
@@ -107,7 +105,7 @@ def _type(option: LinkOption) -> Any:
         number = Annotated[int, Field(strict=True, ge=int(option.least), le=most)]
         return number if option.quantity is WHOLE else list[number]
     if option.quantity is CREDITS:
-        return Annotated[Credits | None, BeforeValidator(_credits_section), AlsoAccepts(True, False)]
+        return Annotated[Credits | None, BeforeValidator(_credits_section), also_accepts(True, False)]
     of = _TYPES[option.quantity]
     return of | None if option.default is None else of
 
@@ -249,14 +247,8 @@ def _config(layers: Iterable[Mapping[str, Any]]) -> LinkConfig:
     )
 
 
-class _AlsoPair:
-    """Declares in the JSON schema that a link may be written as just its two ends."""
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        pair = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
-        return {"anyOf": [pair, handler(schema)]}
+_PAIR: Final = {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}
+"""A link that is written as just its two ends."""
 
 
 class CableModel(LinkModel):
@@ -320,7 +312,7 @@ class TopologyModel(_Numbers):  # type: ignore[valid-type, misc]
     MEANINGS: ClassVar[Mapping[str, str]] = _meanings()
     switches: dict[str, Annotated[dict[str, Any] | None, AfterValidator(_check_switch)]] | None = None
     """explicit: name -> {ports: 36}; also guid, lid, description."""
-    links: list[Annotated[CableModel, BeforeValidator(_ends_alone), _AlsoPair()]] | None = None
+    links: list[Annotated[CableModel, BeforeValidator(_ends_alone), Schema(_PAIR)]] | None = None
     """explicit: [h1, sw0:1], or {ends: [h1, sw0:1], rate: 25G, latency: 1us, jitter: 100ns, credits: on, up: {...}}."""
 
     def options(self) -> dict[str, Any]:
@@ -342,14 +334,12 @@ class FabricModel(Section):
 
     id: Annotated[int, Field(strict=True, ge=0, le=MAX_FABRIC_ID)] = 0x001
     """10 bits; part of every locally administered MAC."""
-    topology: Annotated[TopologyModel, BeforeValidator(_kind_alone), AlsoAccepts(*SHAPES)] = TopologyModel()
+    topology: Annotated[TopologyModel, BeforeValidator(_kind_alone), also_accepts(*SHAPES)] = TopologyModel()
     link: Annotated[LinkModel, BeforeValidator(empty_is_default)] = LinkModel()
     routing: Annotated[str, OneOf(*ENGINES)] = DEFAULT_ENGINE
     deadlock: Annotated[str, OneOf(REFUSE, ALLOW)] = REFUSE
     """Of routes that can deadlock on links with credits: allow them for a lecture."""
-    positions: Annotated[
-        dict[str, Position], BeforeValidator(lambda value: {} if value is None else value)
-    ] = Field(default_factory=dict)
+    positions: Annotated[dict[str, Position], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
     """Where the web view draws HFIs and switches: [to the right, down] in any unit, by name. Others stand below a
     neighbour that has a position; without any, the shape decides."""
     descriptions: Annotated[str, Field(min_length=1, max_length=64)] = "%h %d"

@@ -53,13 +53,18 @@ from opavnic.lab.file.problems import (
     fabric_problems,
     unused_settings,
 )
-from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
+from opavnic.lab.file.sections import HOSTS_SCHEMA, LabName, Schema, also_accepts
 from opavnic.lab.file.spread import FREE_KEYS, spread_lab
 from opavnic.lab.file.topology import lab_topology, port_guids
 from opavnic.lab.file.uplink_model import Cluster, Uplink
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import Section, Subnet, empty_is_default
+
+
+def _empty_is_none(value: object) -> object:
+    """Replace an empty section by a list of nothing."""
+    return [] if value is None else value
 
 
 def _fault_text(value: object) -> str:
@@ -84,34 +89,26 @@ class LabModel(Section):
     name: LabName
     fabric: Annotated[FabricModel, BeforeValidator(empty_is_default)] = FabricModel()
     hosts: Annotated[
-        dict[LabName, Annotated[Host, BeforeValidator(empty_is_default), AlsoAccepts(None)]],
+        dict[LabName, Annotated[Host, BeforeValidator(empty_is_default), also_accepts(None)]],
         Schema(HOSTS_SCHEMA),
     ] = Field(min_length=1)
     """By name; `h[1-16]` names sixteen, and so does the number 16 in place of all names."""
-    vesws: Annotated[list[Vesw], BeforeValidator(lambda value: [] if value is None else value)] = Field(
-        default_factory=list
-    )
-    em: Annotated[Em, BeforeValidator(em_section), AlsoAccepts("external", "off", False, None)] = Em()
+    vesws: Annotated[list[Vesw], BeforeValidator(_empty_is_none)] = Field(default_factory=list)
+    em: Annotated[Em, BeforeValidator(em_section), also_accepts("external", "off", False, None)] = Em()
     subnet_manager: Annotated[
         SubnetManagement,
         BeforeValidator(subnet_manager_section),
-        AlsoAccepts("builtin", "external", None),
+        also_accepts("builtin", "external", None),
     ] = SubnetManagement()
-    uplinks: Annotated[
-        dict[LabName, Uplink], BeforeValidator(lambda value: {} if value is None else value)
-    ] = Field(default_factory=dict)
+    uplinks: Annotated[dict[LabName, Uplink], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
     """Ways out of the lab, by name."""
-    apps: Annotated[list[AppModel], BeforeValidator(lambda value: [] if value is None else value)] = Field(
-        default_factory=list
-    )
-    faults: Annotated[list[FaultText], BeforeValidator(lambda value: [] if value is None else value)] = Field(
-        default_factory=list
-    )
+    apps: Annotated[list[AppModel], BeforeValidator(_empty_is_none)] = Field(default_factory=list)
+    faults: Annotated[list[FaultText], BeforeValidator(_empty_is_none)] = Field(default_factory=list)
     """Injected once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     """Seed of all randomness in the fabric."""
     datapath: Annotated[
-        Datapath, BeforeValidator(datapath_section), AlsoAccepts("auto", "python", "native", None)
+        Datapath, BeforeValidator(datapath_section), also_accepts("auto", "python", "native", None)
     ] = Datapath()
     driver_quirks: Annotated[bool, Field(strict=True)] = False
     """Follow the Linux driver even where that harms isolation and recovery."""

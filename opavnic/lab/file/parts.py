@@ -19,7 +19,7 @@ from opavnic.base.errors import PartError
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.lab_sections import Host
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.file.sections import HOSTS_SCHEMA, AlsoAccepts, LabName, Schema
+from opavnic.lab.file.sections import HOSTS_SCHEMA, LabName, Schema, also_accepts
 from opavnic.world.cleanups import Cleanups
 from opavnic.world.part import (
     AppRequest,
@@ -89,7 +89,7 @@ def _composed(installed: tuple[Part, ...]) -> type[LabModel]:
     in_host = _sections(Host, {part: part.host_section for part in installed})
     host: Any = create_model("Host", __base__=Host, __doc__=Host.__doc__, **in_host)
     hosts = Annotated[
-        dict[LabName, Annotated[host, BeforeValidator(empty_is_default), AlsoAccepts(None)]],
+        dict[LabName, Annotated[host, BeforeValidator(empty_is_default), also_accepts(None)]],
         Schema(HOSTS_SCHEMA),
     ]
     top["hosts"] = (hosts, Field(min_length=1))

@@ -19,18 +19,6 @@ from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, RESERVED_INTER
 from vema.base.sections import Time
 
 
-class AlsoAccepts:
-    """Declares in the JSON schema that a section may also be one of these words."""
-
-    def __init__(self, *words: object) -> None:
-        self._words = list(words)
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [handler(schema), {"enum": self._words}]}
-
-
 class OneOf:
     """Declares that a value is one of the names of a registry."""
 
@@ -51,6 +39,11 @@ class Schema:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {"anyOf": [handler(schema), self._other]}
+
+
+def also_accepts(*words: object) -> Schema:
+    """Declare in the JSON schema that a section may also be one of these words."""
+    return Schema({"enum": list(words)})
 
 
 HOSTS_SCHEMA: Final = {"type": "integer", "minimum": 1, "description": "so many hosts: h1, h2, ..."}

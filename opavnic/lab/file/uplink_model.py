@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from hfi_sim.base.text import hint
 from hfi_sim.base.types import MacAddr, mac_text, parse_mac
 from opavnic.lab.file.guest_model import GUESTS_WITH_NAMESPACE
-from opavnic.lab.file.sections import AlsoAccepts, InterfaceName, LabName, check_name
+from opavnic.lab.file.sections import InterfaceName, LabName, also_accepts, check_name
 from vema.base.sections import Section, empty_is_default
 from vema.em.desired.problems import KeyPath, Problem
 from vema.em.desired.subnets import subnets_in
@@ -170,7 +170,7 @@ class Cluster(Section):
 
     nodes: Annotated[int, Field(strict=True, ge=1, le=1024)] | list[LabName] | None = None
     """How many machines it takes, the coordinator included, or their names. Without it, `--wait` says."""
-    place: Annotated[dict[PlacedName, LabName], BeforeValidator(_placed), AlsoAccepts(AUTO)] = Field(
+    place: Annotated[dict[PlacedName, LabName], BeforeValidator(_placed), also_accepts(AUTO)] = Field(
         default_factory=dict
     )
     """Host or switch -> machine. The others are spread evenly, so that few links are cut; with `auto`, or `"*": auto`
