@@ -45,4 +45,4 @@ class ConfigError(LabError, InputError):
 
 
 class LabInputError(LabError, InputError):
-    """A request to a running lab names a host, link or fault that it does not have."""
+    """What is asked of a lab cannot be: it has no such host, link or fault, or its file says otherwise."""

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from hfi_sim.wire.sma.port_info import MTU_BYTES
-from opavnic.base.errors import OpavnicError
 from opavnic.kernel.drivers import HFI1
+from opavnic.lab.file.errors import LabInputError
 from opavnic.lab.file.model import LabModel
 
 DEFAULT_PKEY: Final = 0x8001
@@ -31,10 +30,6 @@ _MTU_MIN: Final = 2048
 _COMMENT: Final = """
   For `opafmd`, as /etc/opa-fm/opafm.xml. Made from the lab {name} by: opavnic fm config
 """
-
-
-class FmConfigError(OpavnicError, InputError):
-    """No fabric manager can run this lab."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +52,10 @@ def virtual_fabrics(model: LabModel) -> list[VirtualFabric]:
 
     With more P_Keys than there are service levels, all share one.
 
-    Raises:  FmConfigError: the lab has a subnet manager of its own.
+    Raises:  LabInputError: the lab has a subnet manager of its own.
     """
     if model.subnet_manager.mode != "external":
-        raise FmConfigError(
+        raise LabInputError(
             f"lab {model.name} has a subnet manager of its own; write `subnet_manager: external` to leave its fabric "
             "to a fabric manager"
         )
@@ -79,7 +74,7 @@ def _fabric_mtu(mtu: int) -> int:
 def opafm_xml(model: LabModel) -> str:
     """Return the settings as a document.
 
-    Raises:  FmConfigError: the lab has a subnet manager of its own.
+    Raises:  LabInputError: the lab has a subnet manager of its own.
     """
     fabrics = virtual_fabrics(model)
     config = Element("Config")

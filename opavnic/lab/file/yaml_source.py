@@ -255,7 +255,7 @@ class YamlSource:
         is_plain = node.style is None and node.tag == self._tag_of(node.value)
         try:
             value = with_variables(node.value, self._environment)
-        except UnsetError as error:
+        except LookupError as error:
             self.problems.append(Problem(path, str(error)))
             self.is_sound = False
             return
@@ -359,12 +359,8 @@ def _whole_characters(text: str, line: int) -> str:
 # --- variables of the environment ----------------------------------------------------------------------------
 
 
-class UnsetError(OpavnicError):
-    """A variable is not set, and has no default."""
-
-
 def with_variables(text: str, environment: Mapping[str, str]) -> str:
-    """Return a value of a file with its variables replaced. Raises UnsetError."""
+    """Return a value of a file with its variables replaced. Raises LookupError: one is not set, and has no default."""
 
     def value(match: re.Match[str]) -> str:
         escaped, name, default = match.groups()
@@ -373,7 +369,7 @@ def with_variables(text: str, environment: Mapping[str, str]) -> str:
         if default is not None:
             return environment.get(name) or default
         if name not in environment:
-            raise UnsetError(
+            raise LookupError(
                 f"{name} is not set in the environment: set it, or write ${{{name}:-DEFAULT}}; "
                 f"for the text itself, $${{{name}}}"
             )
