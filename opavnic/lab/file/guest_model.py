@@ -19,10 +19,7 @@ from vema.base.sections import Section
 from vema.em.desired.problems import Problem
 
 Engine = Literal["podman", "docker"]
-_CONTAINER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NETNS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@+-]*")
-_KERNEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_OWNER: Final = re.compile(r"[A-Za-z_0-9][A-Za-z0-9_.-]*\$?")
 GUESTS_WITH_NAMESPACE: Final = ("pid", "container")
 """Keys of a host that name a guest with a network namespace."""
 _KEYS: Final = (*GUESTS_WITH_NAMESPACE, "tap", "kernel")
@@ -39,22 +36,15 @@ def _check_netns(name: str) -> str:
     return name
 
 
-def _check_container(name: str) -> str:
-    if not _CONTAINER.fullmatch(name):
-        raise ValueError(f'"{name}" is not the name or id of a container')
-    return name
+def _named(pattern: str, what: str) -> AfterValidator:
+    """Return the check of a name by a pattern. Args: what: what another one is not, for messages."""
 
+    def check(name: str) -> str:
+        if not re.fullmatch(pattern, name):
+            raise ValueError(f'"{name}" is not {what}')
+        return name
 
-def _check_owner(name: str) -> str:
-    if not _OWNER.fullmatch(name):
-        raise ValueError(f'"{name}" is not the name of a user, or a user id')
-    return name
-
-
-def _check_kernel(name: str) -> str:
-    if name and not _KERNEL.fullmatch(name):
-        raise ValueError(f'"{name}" is not the name of a kernel, as `opavnic kernel list` lists it')
-    return name
+    return AfterValidator(check)
 
 
 class VmTap(Section):
@@ -62,14 +52,19 @@ class VmTap(Section):
 
     name: InterfaceName
     """Options for the machine monitor: `-netdev tap,ifname=NAME,script=no,downscript=no`."""
-    owner: Annotated[str, AfterValidator(_check_owner)] | None = None
+    owner: (
+        Annotated[str, _named(r"[A-Za-z_0-9][A-Za-z0-9_.-]*\$?", "the name of a user, or a user id")] | None
+    ) = None
     """The user who may open it, besides root."""
 
 
 class GuestKernel(Section):
     """A kernel of its own, user-mode Linux as `opavnic kernel build` builds it."""
 
-    name: Annotated[str, AfterValidator(_check_kernel)] = ""
+    name: Annotated[
+        str,
+        _named(r"([A-Za-z0-9][A-Za-z0-9._-]*)?", "the name of a kernel, as `opavnic kernel list` lists it"),
+    ] = ""
     """As `opavnic kernel list` lists it; default: the newest of those named after their version."""
     driver: Literal["opa_vnic", "hfi1"] = "opa_vnic"
     """Which of Linux's own has the HFI's port. hfi1 has no VNICs here, but the port's management, IPoIB and verbs."""
@@ -88,7 +83,9 @@ class GuestKeys(Section):
     path: in that namespace, which was there before."""
     pid: Annotated[int, Field(strict=True, ge=1, le=1 << 22)] | None = None
     """In the network namespace of this process."""
-    container: Annotated[str, AfterValidator(_check_container)] | None = None
+    container: (
+        Annotated[str, _named(r"[A-Za-z0-9][A-Za-z0-9_.-]*", "the name or id of a container")] | None
+    ) = None
     """In this running container."""
     engine: Engine | None = None
     """Whose container; default: podman if it is installed and knows the container, else docker."""

@@ -19,13 +19,11 @@ from pydantic import (
     model_validator,
 )
 
-from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import nearest
 from hfi_sim.netdev.base import IpInterface
-from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.guest_model import is_apart
 from opavnic.lab.file.qdisc_model import QdiscSection
-from vema.base.sections import AS_WRITTEN, Section, Subnet, address_misfit
+from vema.base.sections import AS_WRITTEN, Section, Subnet, address_misfit, empty_is_default
 from vema.em.desired.problems import KeyPath, Problem
 
 LOOPBACK: Final = "lo"
@@ -40,14 +38,10 @@ _ROUTE_WORDS: Final = ("via", "dev", "metric")
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class AddressError(OpavnicError, InputError, ValueError):
-    """An IP address that no host can have."""
-
-
 def _of_a_host(address: IpInterface) -> IpInterface:
     ip, network = address.ip, address.network
     if ip.is_multicast or ip.is_unspecified:
-        raise AddressError(
+        raise ValueError(
             f"{ip} is {'a multicast address' if ip.is_multicast else 'no address'}: no host has it"
         )
     if (
@@ -56,7 +50,7 @@ def _of_a_host(address: IpInterface) -> IpInterface:
         and ip in (network.network_address, network.broadcast_address)
     ):
         what = "the subnet itself" if ip == network.network_address else "the broadcast address of its subnet"
-        raise AddressError(f"{address} is {what}; hosts have {network[1]} to {network[-2]}")
+        raise ValueError(f"{address} is {what}; hosts have {network[1]} to {network[-2]}")
     return address
 
 
@@ -66,13 +60,12 @@ def _parse_address(value: object) -> IpInterface:
     if not isinstance(value, str) or "/" not in value:
         raise ValueError(f"{value!r} is not an address with its prefix length, such as 10.9.2.1/24")
     try:
-        return _of_a_host(ipaddress.ip_interface(value))
-    except AddressError:
-        raise
+        address = ipaddress.ip_interface(value)
     except ValueError as error:
         raise ValueError(
             f'"{value}" is not an address such as 10.9.2.1/24: {address_misfit(value)}'
         ) from error
+    return _of_a_host(address)
 
 
 def _parse_addresses(value: object) -> tuple[IpInterface, ...]:
@@ -261,9 +254,9 @@ class HostSetup(Section):
 
     number: Annotated[int, Field(strict=True, ge=1, le=MAX_NUMBER)] | None = None
     """Which address of every `subnet` it gets; default: one more than the host before it, 1 for the first."""
-    addresses: Annotated[
-        dict[str, Addresses], BeforeValidator(lambda value: {} if value is None else value)
-    ] = Field(default_factory=dict)
+    addresses: Annotated[dict[str, Addresses], BeforeValidator(empty_is_default)] = Field(
+        default_factory=dict
+    )
     """By virtual switch, or lo: its addresses, in place of those by its number. `blue: []` leaves it without any."""
     sysctls: Annotated[
         dict[
@@ -271,7 +264,7 @@ class HostSetup(Section):
             Annotated[str, BeforeValidator(_sysctl_value), WithJsonSchema({"type": ["string", "integer"]})],
         ],
         AfterValidator(_check_sysctls),
-        BeforeValidator(lambda value: {} if value is None else value),
+        BeforeValidator(empty_is_default),
     ] = Field(default_factory=dict)
     """`net.ipv4.ip_forward: 1`. Those of interfaces are set once the interfaces are there."""
     routes: Annotated[
@@ -279,9 +272,9 @@ class HostSetup(Section):
         BeforeValidator(_listed),
     ] = Field(default_factory=list)
     """`10.1.0.0/16 via 10.9.2.1 dev blue metric 10`, or its keys; several `via` share the traffic."""
-    qdiscs: Annotated[
-        dict[str, QdiscSection], BeforeValidator(lambda value: {} if value is None else value)
-    ] = Field(default_factory=dict)
+    qdiscs: Annotated[dict[str, QdiscSection], BeforeValidator(empty_is_default)] = Field(
+        default_factory=dict
+    )
     """By virtual switch: the queueing discipline of its VNIC there, `{kind: tbf, rate: 10M}`."""
     exec: Annotated[list[Command], BeforeValidator(_listed)] = Field(default_factory=list)
     """Commands that are run once its VNICs are up, one after the other. A lab does not start if one fails.
@@ -360,21 +353,15 @@ def _of_host(
                 (*path, "addresses", vesw), "only for hosts with a namespace or kernel of the lab's own"
             )
     qdiscs = host.get("qdiscs")
-    for vesw in qdiscs if isinstance(qdiscs, Mapping) else ():
+    named: list[tuple[KeyPath, Any]] = [
+        (("qdiscs", vesw), vesw) for vesw in (qdiscs if isinstance(qdiscs, Mapping) else ())
+    ]
+    for section, key in (("exec", "vnic"), ("routes", "dev")):
+        its = host.get(section)
+        for index, item in enumerate(its if isinstance(its, list) else ()):
+            if isinstance(item, Mapping) and isinstance(item.get(key), str):
+                named.append(((section, index, key), item[key]))
+    for place, vesw in named:
         if not _may_be(vesw, vesws):
-            text = f'host "{name}" is in no virtual switch "{vesw}" ({nearest(str(vesw), list(dict.fromkeys(vesws)))})'
-            yield Problem((*path, "qdiscs", vesw), text)
-    commands = host.get("exec")
-    for index, command in enumerate(commands if isinstance(commands, list) else ()):
-        vesw = command.get("vnic") if isinstance(command, Mapping) else None
-        if isinstance(vesw, str) and not _may_be(vesw, vesws):
-            text = f'host "{name}" is in no virtual switch "{vesw}" ({nearest(vesw, list(dict.fromkeys(vesws)))})'
-            yield Problem((*path, "exec", index, "vnic"), text)
-    routes = host.get("routes")
-    for index, route in enumerate(routes if isinstance(routes, list) else ()):
-        dev = route.get("dev") if isinstance(route, Mapping) else None
-        if isinstance(dev, str) and not _may_be(dev, vesws):
-            text = (
-                f'host "{name}" is in no virtual switch "{dev}" ({nearest(dev, list(dict.fromkeys(vesws)))})'
-            )
-            yield Problem((*path, "routes", index, "dev"), text)
+            known = nearest(str(vesw), list(dict.fromkeys(vesws)))
+            yield Problem((*path, *place), f'host "{name}" is in no virtual switch "{vesw}" ({known})')

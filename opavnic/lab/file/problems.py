@@ -60,10 +60,9 @@ def cross_problems(data: Any) -> list[Problem]:
 
     Values of a wrong type are skipped, so that these problems can be listed together with those of single values.
     """
-    hosts = dict(data["hosts"]) if isinstance(data, dict) and isinstance(data.get("hosts"), dict) else {}
-    if not hosts:  # which is a mistake that is said; each name of a host would be another
-        return []
-    vesws = data.get("vesws") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not data["hosts"]:
+        return []  # which is a mistake that is said; each name of a host would be another
+    hosts, vesws = data["hosts"], data.get("vesws")
     entries = [(i, v) for i, v in enumerate(vesws if isinstance(vesws, list) else []) if isinstance(v, dict)]
     last, highest = max(host_numbers(hosts).items(), key=lambda one: one[1])
     problems = twice_problems(entries)
@@ -89,16 +88,12 @@ def cross_problems(data: Any) -> list[Problem]:
         for index, vesw in entries
         if isinstance(vesw.get("name"), str)
     }
-    uplinks = data.get("uplinks") if isinstance(data, dict) else None
-    problems += uplink_problems(uplinks, hosts, by_name, len(problems))
-    apps = data.get("apps") if isinstance(data, dict) else None
-    of_apps = (
-        {str(app.get("host")) for app in apps or () if isinstance(app, dict)}
-        if isinstance(apps, list)
-        else ()
-    )
+    problems += uplink_problems(data.get("uplinks"), hosts, by_name, len(problems))
+    apps = data["apps"] if isinstance(data.get("apps"), list) else []
+    of_apps = {str(app.get("host")) for app in apps if isinstance(app, dict)}
     problems += setup_problems(hosts, vnic_titles(entries, members), of_apps, list(by_name))
-    return problems + _app_problems(data, hosts, {port.host for here in members.values() for port in here})
+    its = {port.host for here in members.values() for port in here}
+    return problems + _app_problems(data, apps, hosts, its)
 
 
 def _texts(values: object) -> list[str]:
@@ -127,11 +122,12 @@ def address_clashes(model: LabModel) -> list[Problem]:
     return problems
 
 
-def _app_problems(data: Any, hosts: Mapping[str, Any], members: Collection[str]) -> list[Problem]:
-    apps = data.get("apps") if isinstance(data, dict) else None
+def _app_problems(
+    data: Mapping[str, Any], apps: list[Any], hosts: Mapping[str, Any], members: Collection[str]
+) -> list[Problem]:
     problems: list[Problem] = []
     seen: set[str] = set()
-    for index, app in enumerate(apps if isinstance(apps, list) else []):
+    for index, app in enumerate(apps):
         host = app.get("host") if isinstance(app, dict) else None
         if not isinstance(host, str):
             continue
@@ -146,7 +142,7 @@ def _app_problems(data: Any, hosts: Mapping[str, Any], members: Collection[str])
             problems.append(Problem(path, f'host "{host}" is in no virtual switch: its app has no VNIC'))
         seen.add(host)
     for key, what in (("em", "EM"), ("subnet_manager", "subnet manager")):
-        section = data.get(key) if isinstance(data, dict) else None
+        section = data.get(key)
         mode = section.get("mode") if isinstance(section, dict) else section
         if seen and isinstance(mode, str) and mode != "builtin":
             problems.append(
