@@ -22,10 +22,6 @@ class PartError(OpavnicError):
     """An installed package provides a part that cannot be used."""
 
 
-class EndError(OpavnicError):
-    """Something that was started did not end: it took too long, or was cancelled."""
-
-
 class UnknownEngineError(OpavnicError, InputError):
     """No engine has this name."""
 

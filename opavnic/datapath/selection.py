@@ -35,30 +35,25 @@ class DatapathChoice:
 
 def load_native() -> ModuleType | None:
     """Return the native module, or None where it cannot be had; `why_not_native` says why."""
-    return _native().module
+    return _native()[0]
 
 
 def why_not_native() -> str:
     """Return why `load_native` returns None, and what would help; an empty string where it returns the module."""
-    return _native().trouble
+    return _native()[1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Native:
-    module: ModuleType | None
-    trouble: str = ""
-
-
-def _native() -> _Native:
+def _native() -> tuple[ModuleType | None, str]:
+    """Return the native module, or why it cannot be had."""
     try:
         module = importlib.import_module(_MODULE)
     except ModuleNotFoundError:
-        return _Native(None, NOT_BUILT)
+        return None, NOT_BUILT
     except ImportError as error:  # built for another processor, C library or version of Python
-        return _Native(None, f"the native module cannot be loaded: {error}")
+        return None, f"the native module cannot be loaded: {error}"
     if (sources := source_files.checksum(source_files.NATIVE)) and getattr(module, "SOURCES", "") != sources:
-        return _Native(None, OLDER)
-    return _Native(module)
+        return None, OLDER
+    return module, ""
 
 
 def choose_datapath(

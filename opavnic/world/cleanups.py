@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
 from hfi_sim.base.errors import HfiSimError
-from opavnic.base.errors import EndError
+from opavnic.base.errors import OpavnicError
 from opavnic.world.long_work import LOOK_S, Silence
 
 log = logging.getLogger("opavnic.world")
@@ -93,7 +93,7 @@ class Cleanups:
 
 
 async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
-    """Wait for a cleanup. Raises what it raises, or EndError if it was abandoned or cancelled."""
+    """Wait for a cleanup. Raises what it raises, or OpavnicError if it was abandoned or cancelled."""
     task = asyncio.ensure_future(ending)
     try:
         silence = Silence(asyncio.get_running_loop().time)
@@ -103,12 +103,12 @@ async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
             task.cancel()
             task.add_done_callback(_heard)
             await asyncio.wait({task}, timeout=_CANCELLED_S)
-            raise EndError(f"not ended within {patience_s:g} s, given up")
+            raise OpavnicError(f"not ended within {patience_s:g} s, given up")
     except asyncio.CancelledError:  # we are cancelled, and with us what we wait for
         task.cancel()
         raise
     if task.cancelled():
-        raise EndError("its end was cancelled")
+        raise OpavnicError("its end was cancelled")
     task.result()
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hfi_sim.base.counters import PacketCounters
 from hfi_sim.netdev.base import Merging, Netdev
@@ -98,11 +97,8 @@ CrashHandler = Callable[[str], None]
 """Called with the name of a host whose driver has just been unloaded."""
 
 
-class HeldBy(Enum):
-    """What keeps the agent of a port from running: each ends on its own."""
-
-    DRIVER = "the driver of its host is unloaded"
-    REMOVAL = "its HFI is out"
+HeldBy = Literal["driver", "removal"]
+"""What keeps the agent of a port from running, each on its own: its driver is unloaded, its HFI is out."""
 
 
 def no_netdevs() -> None:

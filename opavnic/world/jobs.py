@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, Final, Generic, TypeVar
@@ -24,10 +23,6 @@ KEPT: Final = 16
 NEWS_S: Final = 0.1
 """A follower of a job hears of it no more often."""
 Result = TypeVar("Result")
-
-
-class CancelledJobError(OpavnicError):
-    """A job was cancelled before it had changed anything."""
 
 
 class LabJob:
@@ -156,33 +151,26 @@ def current_job() -> LabJob:
     return job
 
 
-class _Run(Generic[Result]):
-    """A job, and the task that does it."""
-
-    def __init__(self, job: LabJob, task: asyncio.Task[Result]) -> None:
-        self.job = job
-        self.task = task
-
-
 class LabJobs(Generic[Result]):
     """The jobs of a lab, which give results of one type."""
 
     def __init__(self, error_of: Callable[[Result], str]) -> None:
         """Args:  error_of: says what is wrong, if a result says that it has failed; else an empty text."""
         self._error_of = error_of
-        self._runs: OrderedDict[int, _Run[Result]] = OrderedDict()
+        self._runs: dict[int, tuple[LabJob, asyncio.Task[Result]]] = {}
+        """By number, the oldest first."""
         self._last = 0
 
     def start(self, name: str, work: Coroutine[Any, Any, Result]) -> LabJob:
         """Start one. Raises TooManyError: `MOST` run already."""
-        if sum(not run.job.has_ended for run in self._runs.values()) >= MOST:
+        if sum(not job.has_ended for job, _ in self._runs.values()) >= MOST:
             work.close()
             raise TooManyError(f"{MOST} jobs are running, the most a lab allows; see: opavnic job list")
         self._last += 1
         job = LabJob(name, asyncio.get_running_loop().time, self._last)
         task = asyncio.create_task(self._working(job, work), name=f"job {self._last}: {name}")
         job.cancelled_by(task.cancel)
-        self._runs[job.number] = _Run(job, task)
+        self._runs[job.number] = job, task
         self._forget()
         return job
 
@@ -193,7 +181,7 @@ class LabJobs(Generic[Result]):
         except asyncio.CancelledError:
             said = "the lab has ended meanwhile" if job.has_begun else "cancelled, nothing was changed"
             job.end(JobPhase.CANCELLED, said)
-            raise CancelledJobError(f"{job.name}: {said}") from None
+            raise OpavnicError(f"{job.name}: {said}") from None
         except BaseException as error:
             job.end(JobPhase.FAILED, " ".join(str(error).split()))
             raise
@@ -202,36 +190,35 @@ class LabJobs(Generic[Result]):
         return result
 
     def _forget(self) -> None:
-        ended = [number for number, run in self._runs.items() if run.job.has_ended]
+        ended = [number for number, (job, _) in self._runs.items() if job.has_ended]
         for number in ended[:-KEPT]:
             del self._runs[number]
 
     def states(self) -> list[JobState]:
         """Return all that run, and the last ones that have ended."""
-        return [run.job.state() for run in self._runs.values()]
+        return [job.state() for job, _ in self._runs.values()]
 
-    def _run(self, number: int) -> _Run[Result]:
-        run = self._runs.get(number)
-        if run is None:
+    def _run(self, number: int) -> tuple[LabJob, asyncio.Task[Result]]:
+        if number not in self._runs:
             raise InputError(f"no job has number {number}; see: opavnic job list")
-        return run
+        return self._runs[number]
 
     def job(self, number: int) -> LabJob:
         """Return a job. Raises InputError: none has this number."""
-        return self._run(number).job
+        return self._run(number)[0]
 
     async def result(self, number: int) -> Result:
         """Wait until a job has ended and return its result. Raises what it has raised, and as `job`."""
-        run = self._run(number)
+        job, task = self._run(number)
         try:
-            return await asyncio.shield(run.task)
+            return await asyncio.shield(task)
         finally:
-            if run.task.done():
-                run.job.taken()
+            if task.done():
+                job.taken()
 
     async def close(self) -> None:
         """End those that still run: the lab ends."""
-        tasks = [run.task for run in self._runs.values() if not run.task.done()]
+        tasks = [task for _, task in self._runs.values() if not task.done()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -360,25 +360,25 @@ class World:
     def crash(self, host: str) -> None:
         """Unload the driver of a host: its VNICs disappear until it is loaded again and an EM configures it."""
         for driver in self.drivers_of(host):
-            self._hold_down(driver, HeldBy.DRIVER)
+            self._hold_down(driver, "driver")
         for handler in tuple(self._crash_handlers):
             handler(host)
 
     def restart(self, host: str) -> None:
         """Load the driver of a host again after `crash`."""
         for driver in self.drivers_of(host):
-            self._let_up(driver, HeldBy.DRIVER)
+            self._let_up(driver, "driver")
         for handler in tuple(self._restart_handlers):
             handler(host)
 
     def _take_device(self, host: str, port: HfiPort) -> None:
         """Take a port with its HFI away from the driver. Parts of a host are on its first port."""
-        self._hold_down(self.drivers[port.name], HeldBy.REMOVAL)
+        self._hold_down(self.drivers[port.name], "removal")
         for handler in tuple(self._crash_handlers) if port is self.host(host).port else ():
             handler(host)
 
     def _put_device(self, host: str, port: HfiPort) -> None:
-        self._let_up(self.drivers[port.name], HeldBy.REMOVAL)
+        self._let_up(self.drivers[port.name], "removal")
         for handler in tuple(self._restart_handlers) if port is self.host(host).port else ():
             handler(host)
 

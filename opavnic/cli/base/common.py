@@ -29,9 +29,12 @@ ENV_LAB: Final = "OPAVNIC_LAB"
 
 def lab_names(incomplete: str) -> list[str]:
     """Complete the name of a running lab."""
-    from opavnic.cli.base.common import labs
+    from opavnic.lab.ownership.runtime import all_labs
 
-    return labs(incomplete)
+    try:
+        return [lab.name for lab in all_labs() if lab.running and lab.name.startswith(incomplete)]
+    except OpavnicError:
+        return []
 
 
 LabOption = Annotated[
@@ -131,16 +134,6 @@ def quantity(parse: Callable[[object], Quantity]) -> Callable[[object], Quantity
     return parse_option
 
 
-def labs(incomplete: str) -> list[str]:
-    """Complete the name of a running lab."""
-    from opavnic.lab.ownership.runtime import all_labs
-
-    try:
-        return [lab.name for lab in all_labs() if lab.running and lab.name.startswith(incomplete)]
-    except OpavnicError:
-        return []
-
-
 def host_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a host of the lab that the command line means."""
     return _of_lab(ctx, incomplete, lambda state: [host.name for host in state.hosts])
@@ -174,7 +167,6 @@ def _places(state: LabState) -> list[str]:
 
 def _of_lab(ctx: typer.Context, incomplete: str, names: Callable[[LabState], Iterable[str]]) -> list[str]:
     """Return names out of the status of a lab; none if it does not answer: a completion never complains."""
-    from opavnic.cli.base.common import lab_client
     from opavnic.state.lab import LabState
 
     try:

@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 app = command_group("Fabrics over several machines: credentials of their nodes, and loads.")
 
 
-@app.callback()
-def _group() -> None:
-    """Fabrics over several machines: credentials of their nodes, and loads."""
-
-
 @app.command()
 def ca(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the CA is, or is to be made.")],

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import re
-from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -214,15 +213,8 @@ def save(
         say(f"left out, a lab file cannot hold it: {what}")
 
 
-class FileKind(StrEnum):
-    """A kind of file that has a schema."""
-
-    LAB = "lab"
-    EM = "em"
-
-
 def schema(
-    kind: Annotated[FileKind, typer.Argument(help="The kind of file.")] = FileKind.LAB,
+    kind: Annotated[Literal["lab", "em"], typer.Argument(help="The kind of file.")] = "lab",
 ) -> None:
     """Print the JSON schema of lab files or EM files, for editors (also in docs/*.schema.json).
 
@@ -231,7 +223,7 @@ def schema(
       opavnic schema lab > lab.schema.json
       opavnic schema em > em.schema.json
     """
-    if kind is FileKind.EM:
+    if kind == "em":
         from vema.em.desired.desired import EmConfig
 
         print_json(EmConfig.model_json_schema())

@@ -51,11 +51,6 @@ Model = TypeVar("Model", bound=StateModel)
 app = command_group("The Ethernet Manager of a running lab, or as a program on a umad device.")
 
 
-@app.callback()
-def em() -> None:
-    """The Ethernet Manager of a running lab, or as a program on a umad device."""
-
-
 def _managers(incomplete: str) -> list[str]:
     """Complete the GUID of a port that a manager runs on."""
     from opavnic.manager.place_files import sockets

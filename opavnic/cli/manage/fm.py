@@ -9,7 +9,7 @@ import typer
 
 from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.group import command_group
-from opavnic.cli.base.output import EXIT_FAILED, fail, print_json, print_text, say
+from opavnic.cli.base.output import print_json, print_text, say, write_file
 
 app = command_group("Labs whose fabric a real fabric manager runs.")
 
@@ -45,10 +45,7 @@ def config(
     model = load_lab(file)
     fabrics, text = virtual_fabrics(model), opafm_xml(model)
     if write is not None:
-        try:
-            write.write_text(text, encoding="utf-8")
-        except OSError as error:
-            fail(f"{write} cannot be written: {error.strerror}", EXIT_FAILED)
+        write_file(write, text)
     if as_json:
         print_json([asdict(fabric) for fabric in fabrics])
     elif write is None:

@@ -77,11 +77,6 @@ _HEX: Final = ("pkey", "lid", "lids", "mask", "digest", "guid", "gid", "qp", "qk
 """Ends of the names of fields that tables show in hex."""
 
 
-@app.callback()
-def mad() -> None:
-    """Send management datagrams to agents; record and replay them."""
-
-
 @contextmanager
 def _client(target: Path | None, lab: str | None) -> Iterator[MadClient]:
     """Connect to `target`, or to the lab's socket if it is None."""

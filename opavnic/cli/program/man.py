@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -88,15 +87,7 @@ PROGRAM = "opavnic"
 VARIABLE = "_OPAVNIC_COMPLETE"
 
 
-class Shell(StrEnum):
-    """A shell that can complete."""
-
-    BASH = "bash"
-    ZSH = "zsh"
-    FISH = "fish"
-
-
-def completion(shell: Annotated[Shell, typer.Argument(help="Your shell.")]) -> None:
+def completion(shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(help="Your shell.")]) -> None:
     """Print a script that completes commands, options, and the names of running labs, hosts and links.
 
     bash: ~/.local/share/bash-completion/completions/opavnic; zsh: _opavnic in a directory of $fpath; fish:
@@ -110,6 +101,6 @@ def completion(shell: Annotated[Shell, typer.Argument(help="Your shell.")]) -> N
     import typer.completion as completion_scripts
 
     script: str = completion_scripts.get_completion_script(  # type: ignore[attr-defined]
-        prog_name=PROGRAM, complete_var=VARIABLE, shell=shell.value
+        prog_name=PROGRAM, complete_var=VARIABLE, shell=shell
     )
     print_text(script.rstrip("\n") + "\n")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -36,13 +35,6 @@ if TYPE_CHECKING:
     from opavnic.state.fabric import FaultStatus
 
 _MAX_DIGITS: Final = 9
-
-
-class Language(StrEnum):
-    """The language of a drawing program."""
-
-    DOT = "dot"
-    MERMAID = "mermaid"
 
 
 @dataclass(slots=True)
@@ -87,7 +79,8 @@ def topo(
     ] = None,
     numbers: Annotated[list[str] | None, typer.Argument(metavar="[NAME=VALUE ...]")] = None,
     language: Annotated[
-        Language | None, typer.Option("--format", help="Print it for a drawing program: Graphviz, Mermaid.")
+        Literal["dot", "mermaid"] | None,
+        typer.Option("--format", help="Print it for a drawing program: Graphviz, Mermaid."),
     ] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a drawing.")] = None,
     export: Annotated[
@@ -141,7 +134,7 @@ def topo(
             fail(f"--format {language} and -o json or csv contradict each other", EXIT_USAGE)
         from hfi_sim.fabric.topology.draw import as_dot, as_mermaid
 
-        write = as_dot if language is Language.DOT else as_mermaid
+        write = as_dot if language == "dot" else as_mermaid
         print_text(write(shown.topology, marks=shown.marks))
     elif as_json:
         print_json(_as_data(shown))

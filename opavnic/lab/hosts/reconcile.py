@@ -21,7 +21,7 @@ from hfi_sim.netdev.base import Netdev
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.host_setup import Command, HostSetup, VnicCommand
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.hosts.desired import DesiredHost, desired_host, with_devices
+from opavnic.lab.hosts.desired import desired_host, with_devices
 from opavnic.lab.hosts.kernel_setup import (
     missing_in_kernel,
     missing_in_kernel_of,
@@ -264,7 +264,7 @@ class HostReconciler:
             raise LabError(f"host {name}: {error}") from error
 
     def _wanted(self, host: HostBackend) -> HostSetup:
-        desired: DesiredHost = desired_host(self._model(), host.name)
+        desired = desired_host(self._model(), host.name)
         return with_devices(desired.setup, {item.title: item.name for item in host.interfaces})
 
     async def _reconcile(self, name: str) -> list[str]:
@@ -285,20 +285,20 @@ def set_up_early(host: HostBackend, setup: HostSetup) -> None:
 
     Raises:  LabError: the kernel refuses.
     """
-    early = setup.model_copy(update={"routes": [], "qdiscs": {}})
-    for line in reconcile_kernel(host.namespace, HostSetup(), early):
-        if not _is_of_later(line):
-            raise LabError(f"host {host.name}: {line}")
+    _raise_refusal(host, reconcile_kernel(host.namespace, HostSetup(), _early(setup)))
 
 
 async def set_up_kernel_early(host: HostBackend, setup: HostSetup) -> None:
     """Do the same in a host that is a kernel of its own. Raises LabError."""
-    early = setup.model_copy(update={"routes": [], "qdiscs": {}})
-    for line in await reconcile_kernel_of(host, HostSetup(), early):
-        if not _is_of_later(line):
+    _raise_refusal(host, await reconcile_kernel_of(host, HostSetup(), _early(setup)))
+
+
+def _early(setup: HostSetup) -> HostSetup:
+    return setup.model_copy(update={"routes": [], "qdiscs": {}})
+
+
+def _raise_refusal(host: HostBackend, lines: Iterable[str]) -> None:
+    """Raise the first thing that a kernel has refused, but not because a VNIC is not there yet."""
+    for line in lines:
+        if not line.startswith("sysctls: there is no"):
             raise LabError(f"host {host.name}: {line}")
-
-
-def _is_of_later(line: str) -> bool:
-    """Return whether a kernel refuses something only because a VNIC is not there yet."""
-    return line.startswith("sysctls: there is no")

@@ -12,7 +12,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from ipaddress import IPv6Address
-from typing import Final, NamedTuple
+from typing import Final
 
 from hfi_sim.base.errors import NetdevError
 from hfi_sim.base.text import counted
@@ -30,13 +30,6 @@ log = logging.getLogger("opavnic.lab")
 Table = Mapping[Address, MacAddr]
 _UNIVERSAL = 0x02
 """The bit of the first octet of an address that an interface identifier has inverted (RFC 4291, appendix A)."""
-
-
-class _Change(NamedTuple):
-    """What differs in a virtual switch since the last time."""
-
-    gone: tuple[Address, ...]
-    new: Table
 
 
 class StaticNeighbours:
@@ -68,23 +61,23 @@ class StaticNeighbours:
         for vesw_id, here in members.items():
             before, now = self._tables.get(vesw_id, {}), _table((one for _, one in here), link_local[vesw_id])
             self._tables[vesw_id] = now
-            change = _Change(
-                tuple(address for address in before if address not in now),
-                {address: mac for address, mac in now.items() if before.get(address) != mac},
-            )
+            gone = [address for address in before if address not in now]
+            new = {address: mac for address, mac in now.items() if before.get(address) != mac}
             for host, netdev in here:
-                known = self._given.get(netdev) == vesw_id
-                self._give(host, netdev, change if known else _Change((), now))
+                if self._given.get(netdev) == vesw_id:
+                    self._give(host, netdev, gone, new)
+                else:
+                    self._give(host, netdev, [], now)
                 given[netdev] = vesw_id
         self._given = given
 
-    def _give(self, host: str, netdev: TapNetdev, change: _Change) -> None:
-        if not (change.gone or change.new):
+    def _give(self, host: str, netdev: TapNetdev, gone: list[Address], new: Table) -> None:
+        if not (gone or new):
             return
         try:
             with contextlib.closing(NeighbourClient(self._hosts[host].namespace)) as client:
-                client.forget_permanent(netdev.ifindex, change.gone)
-                client.set_permanent(netdev.ifindex, change.new)
+                client.forget_permanent(netdev.ifindex, gone)
+                client.set_permanent(netdev.ifindex, new)
         except NetdevError as error:
             log.warning("[%s] neighbours are not up to date: %s", host, error)
 

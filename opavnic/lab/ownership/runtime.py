@@ -110,6 +110,15 @@ def open_own(path: Path) -> IO[str]:
     return os.fdopen(fd, encoding="utf-8", errors="replace")
 
 
+_ENTRIES: Final[dict[str, type]] = {
+    "namespaces": NamespaceEntry,
+    "netdevs": NetdevEntry,
+    "guests": GuestEntry,
+    "links": LinkEntry,
+    "settings": SettingEntry,
+}
+
+
 @dataclass(slots=True)
 class Journal:
     """What a lab has created or is about to create."""
@@ -140,13 +149,8 @@ class Journal:
         """Read a journal. Raises ValueError if it is not one of this version."""
         try:
             data = checked(cls, dict(json.loads(text)))
-            data["namespaces"] = [
-                NamespaceEntry(**checked(NamespaceEntry, entry)) for entry in data["namespaces"]
-            ]
-            data["netdevs"] = [NetdevEntry(**checked(NetdevEntry, entry)) for entry in data["netdevs"]]
-            data["guests"] = [GuestEntry(**checked(GuestEntry, entry)) for entry in data["guests"]]
-            data["links"] = [LinkEntry(**checked(LinkEntry, entry)) for entry in data["links"]]
-            data["settings"] = [SettingEntry(**checked(SettingEntry, entry)) for entry in data["settings"]]
+            for name, kind in _ENTRIES.items():
+                data[name] = [kind(**checked(kind, entry)) for entry in data[name]]
             return cls(**data)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"not a journal of a lab: {error}") from error

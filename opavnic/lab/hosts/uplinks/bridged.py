@@ -32,6 +32,12 @@ takes
 the lowest of its ports, and must not change it because of the VNIC."""
 
 
+def disable_ipv6(interface: str) -> None:
+    """Let an interface have no IPv6: a port of a bridge has no addresses, not even link-local ones."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6").write_text("1", encoding="ascii")
+
+
 class BridgedVnic:
     """One bridge, and the VNIC that is one of its ports."""
 
@@ -103,20 +109,11 @@ class BridgedVnic:
         self._port = netdev
         if self.gone:
             return
-        self._without_ipv6(netdev.name)
+        run_in_namespace(self._held, lambda: disable_ipv6(netdev.name))
         self._links.set_address(netdev.ifindex, MacAddr(bytes([_PORT_OCTET]) + netdev.host_address[1:]))
         self._links.set_master(netdev.ifindex, self.bridge.ifindex)
         self._read_all()
         self.report([Change(self.way, mac, True) for mac in self._reported(self.way)])
-
-    def _without_ipv6(self, name: str) -> None:
-        """Disable IPv6 on the VNIC: a port of a bridge has no addresses, not even link-local ones."""
-
-        def write() -> None:
-            with contextlib.suppress(OSError):
-                Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1", encoding="ascii")
-
-        run_in_namespace(self._held, write)
 
     def report(self, changes: Iterable[Change]) -> None:
         """Add addresses to those that the VNIC reports, or remove them."""

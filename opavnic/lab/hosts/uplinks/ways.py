@@ -11,7 +11,6 @@ import contextlib
 import logging
 import pwd
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 from hfi_sim.base.text import nearest
@@ -24,7 +23,7 @@ from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.uplink_model import Uplink
-from opavnic.lab.hosts.uplinks.bridged import BridgedVnic
+from opavnic.lab.hosts.uplinks.bridged import BridgedVnic, disable_ipv6
 from opavnic.lab.hosts.uplinks.learning import Change, Learning
 from opavnic.lab.hosts.uplinks.nat import Nat
 from opavnic.lab.ownership.owned import NamespaceRef, Owned
@@ -133,7 +132,7 @@ class Ways(RunningPart):
         tried = [f"{base}-br", f"br-{base}", *(f"opa-br{number}" for number in range(_NAMES_TRIED))]
         name = next(name for name in tried if len(name) <= INTERFACE_NAME_MAX and name not in taken)
         bridge = self._owned.make(host, place, name, lambda its, mac: its.add_bridge(name, mac))
-        run_in_namespace(place.held, lambda: _without_ipv6(name))
+        run_in_namespace(place.held, lambda: disable_ipv6(name))
         links.set_up(bridge.ifindex, True)
         return bridge
 
@@ -147,7 +146,7 @@ class Ways(RunningPart):
             tap.name,
             lambda its, mac: make_lasting_tap(its, tap.name, mac, _uid(host, tap.owner)),
         )
-        run_in_namespace(place.held, lambda: _without_ipv6(tap.name))
+        run_in_namespace(place.held, lambda: disable_ipv6(tap.name))
         with contextlib.closing(BridgeClient(place.held)) as links:
             bridge = self._make_bridge(host, place, links, tap.name)
             for link in (made, bridge):
@@ -262,8 +261,3 @@ def _uid(host: str, owner: str | None) -> int | None:
         return pwd.getpwnam(owner).pw_uid
     except KeyError:
         raise LabError(f'hosts.{host}.tap.owner: there is no user "{owner}"') from None
-
-
-def _without_ipv6(name: str) -> None:
-    with contextlib.suppress(OSError):
-        Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1", encoding="ascii")
