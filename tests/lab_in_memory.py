@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 from aiohttp import ClientSession, UnixConnector, web
 
 from opavnic.lab.file.loader import parse_lab
+from opavnic.lab.file.parts import lab_model
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir
 from opavnic.lab.run.daemon import lab_routes
@@ -18,9 +21,30 @@ from opavnic.lab.run.logs import LogHub
 from opavnic.world.parts.control import ControlServer
 
 
-def lab_in_memory(text: str) -> Lab:
-    """Return the lab of a file with this text; it starts with its context, and keeps the delays of links exactly."""
-    return Lab(parse_lab(text, "lab.yaml"), netdev="memory", timer_resolution_s=0.0)
+def lab_in_memory(file: str | dict[str, Any]) -> Lab:
+    """Return the lab of a file with this text or data; it starts with its context, and keeps delays exactly."""
+    model = parse_lab(file, "lab.yaml") if isinstance(file, str) else lab_model().model_validate(file)
+    return Lab(model, netdev="memory", timer_resolution_s=0.0)
+
+
+async def pings(
+    lab: Lab, sender: str, receiver: str, count: int = 1, *, vesw: str = "blue", timeout_s: float = 5.0
+) -> int:
+    """Return how many pings of one host of a lab in memory another answers in time."""
+    there = lab.interface(receiver, vesw).address
+    host = lab.interface(sender, vesw).memory_host
+    assert there is not None
+    assert host is not None
+    return await host.ping(IPv4Address(there.ip), count, timeout_s)
+
+
+@asynccontextmanager
+async def serving(socket: Path, routes: Iterable[web.RouteDef]) -> AsyncIterator[None]:
+    """Answer these routes on a socket."""
+    server = ControlServer(socket, list(routes))
+    await server.start()
+    yield
+    await server.close()
 
 
 @asynccontextmanager
@@ -28,12 +52,28 @@ async def served(
     routes: Iterable[web.RouteDef], directory: Path, *, limit: int = 100
 ) -> AsyncIterator[ClientSession]:
     """Answer these routes on a socket in `directory`; give a client with at most so many connections, 0 for any."""
-    server = ControlServer(directory / "sock", list(routes))
-    await server.start()
     connector = UnixConnector(str(directory / "sock"), limit=limit)
-    async with ClientSession("http://lab", connector=connector) as session:
+    async with (
+        serving(directory / "sock", routes),
+        ClientSession("http://lab", connector=connector) as session,
+    ):
         yield session
-    await server.close()
+
+
+@asynccontextmanager
+async def stand_in(directory: LabDir, *statuses: object) -> AsyncIterator[None]:
+    """Answer in the place of a lab: one status after the other, the last one from then on; and no faults."""
+    left = list(statuses)
+
+    async def status(_: web.Request) -> web.Response:
+        return web.json_response(left.pop(0) if len(left) > 1 else left[0])
+
+    async def faults(_: web.Request) -> web.Response:
+        return web.json_response({"seed": 1, "faults": []})
+
+    routes = [web.get("/status", status), web.get("/faults", faults)]
+    async with serving(directory.control_socket, routes):
+        yield
 
 
 @contextmanager
@@ -50,9 +90,9 @@ def running_directory(path: Path) -> Iterator[LabDir]:
 async def answering(directory: LabDir, text: str) -> AsyncIterator[Lab]:
     """A lab in memory that answers at its control socket."""
     hub = LogHub(directory.log_file)
-    async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
-        server = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
-        await server.start()
+    async with (
+        Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab,
+        serving(directory.control_socket, lab_routes(lab, hub, lab.stop)),
+    ):
         yield lab
-        await server.close()
     hub.close()

@@ -15,11 +15,7 @@ from opavnic.cli.main import main
 from opavnic.management.mad_record import RecordError, read_record
 
 LAB = "name: {name}\nhosts: {{h1: {{}}}}\nvesws: [{{id: {id}, name: blue, members: [h1]}}]\n"
-
-
-@pytest.fixture(autouse=True)
-def _own_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+pytestmark = pytest.mark.usefixtures("own_runtime")
 
 
 @pytest.fixture

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-
 import pytest
 
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT
 from hfi_sim.wire.mad.header import Method
-from opavnic.lab.file.model import LabModel
+from lab_in_memory import lab_in_memory, pings
 from opavnic.lab.run.lab import Lab
 from vema.attributes.attr_id import AttrId
 from vema.attributes.counters import ErrorCounters, SummaryCounters
@@ -17,57 +15,22 @@ from vema.base.errors import AgentError
 from vema.base.types import MadStatus
 from vema.em.core.messages import build_request, read_response
 
-TOTALS = [
-    "rx_packets",
-    "tx_packets",
-    "rx_bytes",
-    "tx_bytes",
-    "rx_errors",
-    "tx_errors",
-    "rx_dropped",
-    "tx_dropped",
-]
-KINDS = [
-    "unicast",
-    "mcastbcast",
-    "untagged",
-    "vlan",
-    "64_size",
-    "65_127",
-    "128_255",
-    "256_511",
-    "512_1023",
-    "1024_1518",
-    "1519_max",
-]
-GROUP_NAMES = [f"{direction}_{kind}" for direction in ("tx", "rx") for kind in KINDS]
-REASONS = [
-    "rx_fifo_errors",
-    "rx_length_errors",
-    "tx_fifo_errors",
-    "tx_carrier_errors",
-    "tx_dlid_zero",
-    "tx_drop_state",
-    "rx_drop_state",
-    "rx_oversize",
-    "rx_runt",
-]
-ETHTOOL_NAMES = TOTALS + GROUP_NAMES + REASONS
+LAB = {"name": "x", "hosts": {"h1": None, "h2": None}}
+TOTALS = [f"{way}_{what}" for what in ("packets", "bytes", "errors", "dropped") for way in ("rx", "tx")]
+KINDS = "unicast mcastbcast untagged vlan 64_size 65_127 128_255 256_511 512_1023 1024_1518 1519_max"
+GROUP_NAMES = [f"{direction}_{kind}" for direction in ("tx", "rx") for kind in KINDS.split()]
+REASONS = (
+    "rx_fifo_errors rx_length_errors tx_fifo_errors tx_carrier_errors "
+    "tx_dlid_zero tx_drop_state rx_drop_state rx_oversize rx_runt"
+)
+ETHTOOL_NAMES = TOTALS + GROUP_NAMES + REASONS.split()
 """As `ethtool -S` prints them for the Linux driver, in its order."""
 
 
 def lab(**em: object) -> Lab:
     """Return a lab where h1 is a full member of the management partition and h2 a limited one."""
     vesw = {"id": 2, "name": "blue", "pkey": PKEY_FULL_MANAGEMENT, "members": ["h1"]}
-    model = LabModel.model_validate(
-        {
-            "name": "x",
-            "hosts": {"h1": None, "h2": None},
-            "vesws": [vesw],
-            "em": {"mode": "external", **em},
-        }
-    )
-    return Lab(model, netdev="memory", timer_resolution_s=0.0)
+    return lab_in_memory({**LAB, "vesws": [vesw], "em": {"mode": "external", **em}})
 
 
 async def ask(lab: Lab, method: Method, attr_id: AttrId, data: bytes = b"") -> bytes:
@@ -94,10 +57,7 @@ async def test_limited_member_may_get_and_its_sets_are_refused_and_counted() -> 
 @pytest.mark.looptime
 async def test_full_member_of_a_data_partition_may_neither_get_nor_set() -> None:
     vesw = {"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"]}
-    model = LabModel.model_validate(
-        {"name": "x", "hosts": {"h1": None, "h2": None}, "vesws": [vesw], "em": "external"}
-    )
-    async with Lab(model, netdev="memory", timer_resolution_s=0.0) as running:
+    async with lab_in_memory({**LAB, "vesws": [vesw], "em": "external"}) as running:
         h1, h2 = (running.world.hosts[host].port for host in ("h1", "h2"))
         for method in (Method.GET, Method.SET):
             request = build_request(method, AttrId.VESW_PORT_INFO, attr_mod=1)
@@ -117,13 +77,10 @@ async def test_lab_that_follows_the_driver_lets_limited_members_set() -> None:
 @pytest.mark.looptime
 async def test_counters_by_mad_are_those_of_status_under_the_drivers_names() -> None:
     vesw = {"id": 2, "name": "blue", "subnet": "10.9.2.0/24", "members": ["h1", "h2"]}
-    model = LabModel.model_validate({"name": "x", "hosts": {"h1": None, "h2": None}, "vesws": [vesw]})
-    async with Lab(model, netdev="memory", timer_resolution_s=0.0) as running:
-        responder = running.interface("h1", "blue").memory_host
-        assert responder is not None
-        assert await responder.ping(IPv4Address("10.9.2.2"), 3) == 3
+    async with lab_in_memory({**LAB, "vesws": [vesw]}) as running:
+        assert await pings(running, "h1", "h2", 3) == 3
         running.interface("h1", "blue").netdev.set_carrier(False)  # type: ignore[union-attr]
-        assert await responder.ping(IPv4Address("10.9.2.2"), 1) == 0
+        assert await pings(running, "h1", "h2") == 0
         stats = running.status(counters=True).counters["h1/blue ethtool"]
         world = running.world
         answers = {}

@@ -8,11 +8,11 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession, UnixConnector
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import FaultKind
+from lab_in_memory import lab_in_memory, pings, served
 from opavnic.cli.main import main
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.fabric_model import Credits, LinkModel
@@ -21,7 +21,6 @@ from opavnic.lab.file.topology import lab_topology
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
-from opavnic.world.parts.control import ControlServer
 
 LAB = """
 name: fabric-lab
@@ -63,49 +62,37 @@ def wired(text: str) -> Fabric:
     return topology.build(Fabric())
 
 
-async def start(text: str) -> Lab:
-    return Lab(parse_lab(text, "lab.yaml"), netdev="memory", timer_resolution_s=0.0)
-
-
 @pytest.mark.looptime
 async def test_lab_on_a_clos_with_a_fault_of_its_own_carries_pings() -> None:
-    async with await start(LAB) as lab:
+    async with lab_in_memory(LAB) as lab:
         fabric = lab.world.fabric
         assert list(fabric.switches) == ["spine0", "spine1", "leaf0", "leaf1"]
         assert list(fabric.hfis) == ["em", "h1", "h2", "h3", "h3.2"]
         assert lab.world.em_port.lid == 1
-        h1, h3 = lab.interface("h1", "blue"), lab.interface("h3", "blue")
-        assert h1.memory_host is not None
-        assert h3.address is not None
-        answered = [await h1.memory_host.ping(h3.address.ip, 1) for _ in range(2)]  # type: ignore[arg-type]
-        assert answered == [0, 1]
+        assert [await pings(lab, "h1", "h3") for _ in range(2)] == [0, 1]
         assert fabric.drops()["h1:1->leaf0:1"] == {Drop.LINK_FAULT: 1}
         assert fabric.balance() == {}
 
 
 @pytest.mark.looptime
 async def test_lab_with_an_explicit_topology_has_its_rates() -> None:
-    async with await start(EXPLICIT) as lab:
+    async with lab_in_memory(EXPLICIT) as lab:
         rates = {link.name: (link.rate_bps, link.planned.up.latency_ns) for link in lab.world.fabric.links}
         assert rates["h2:1--right:1"] == (25e9, 1000)
         assert rates["h1:1--left:1"] == (100e9, 300)
-        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
-        assert h1.memory_host is not None
-        assert await h1.memory_host.ping(h2.address.ip, 1) == 1  # type: ignore[union-attr,arg-type]
+        assert await pings(lab, "h1", "h2") == 1
 
 
 @pytest.mark.looptime
 async def test_links_of_a_lab_have_the_jitter_queue_and_credits_of_its_file() -> None:
-    async with await start(LINK) as lab:
+    async with lab_in_memory(LINK) as lab:
         for link in lab.world.fabric.links:
             for direction in link.directions:
                 config = direction.config
                 assert (config.rate_bps, config.jitter_ns, config.queue_bytes) == (10e9, 1000, 1 << 20)
                 assert direction.lanes is not None
                 assert [direction.lanes.credits[vl] for vl in (0, 1)] == [32768, 32768]
-        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
-        assert h1.memory_host is not None
-        assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
+        assert await pings(lab, "h1", "h2", 3) == 3
         assert lab.world.fabric.balance() == {}
 
 
@@ -193,48 +180,40 @@ def test_quantities_of_a_lab_file_mean_what_they_mean_elsewhere() -> None:
 
 
 async def test_control_api_sets_lists_and_removes_faults_and_shows_routes(tmp_path: Path) -> None:
-    async with await start(LAB) as lab:
-        server = ControlServer(tmp_path / "sock", lab.routes())
-        await server.start()
-        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+    async with lab_in_memory(LAB) as lab, served(lab.routes(), tmp_path) as http:
 
-            async def post(path: str, **body: object) -> tuple[int, dict[str, object]]:
-                async with http.post(path, json=body) as answer:
-                    return answer.status, await answer.json()
+        async def post(path: str, **body: object) -> tuple[int, dict[str, object]]:
+            async with http.post(path, json=body) as answer:
+                return answer.status, await answer.json()
 
-            async def get(path: str) -> dict[str, object]:
-                async with http.get(path) as answer:
-                    return dict(await answer.json())
+        async def get(path: str) -> dict[str, object]:
+            async with http.get(path) as answer:
+                return dict(await answer.json())
 
-            status, data = await post("/faults", fault="link-down on leaf0--spine0")
-            assert (status, data["number"]) == (200, 2)
-            topology = await get("/topology")
-            assert topology["engine"] == "up-down"
-            assert [str(name).split(":")[0] for name in topology["down"]] == ["leaf0"]  # type: ignore[attr-defined]
-            paths = (await get("/routes?from=h1&to=h3"))["paths"]
-            assert paths == [["h1:1", "leaf0:4", "spine1:2", "leaf1:1", "h3:1"]]
-            status, data = await post("/faults", fault="loss on h77")
-            assert status == 400
-            assert str(data["error"]).startswith('unknown link, port or node "h77" (nearest: "h')
-            assert (await post("/faults/remove", number=9))[1][
-                "error"
-            ] == "no fault has the number 9 (set: 1, 2)"
-            status, data = await post("/faults/remove", number=2)
-            assert len(data["faults"]) == 1  # type: ignore[arg-type]
-            await post("/faults/remove", number=None)
-            assert await get("/faults") == {"seed": 1, "faults": []}
-        await server.close()
+        status, data = await post("/faults", fault="link-down on leaf0--spine0")
+        assert (status, data["number"]) == (200, 2)
+        topology = await get("/topology")
+        assert topology["engine"] == "up-down"
+        assert [str(name).split(":")[0] for name in topology["down"]] == ["leaf0"]  # type: ignore[attr-defined]
+        paths = (await get("/routes?from=h1&to=h3"))["paths"]
+        assert paths == [["h1:1", "leaf0:4", "spine1:2", "leaf1:1", "h3:1"]]
+        status, data = await post("/faults", fault="loss on h77")
+        assert status == 400
+        assert str(data["error"]).startswith('unknown link, port or node "h77" (nearest: "h')
+        assert (await post("/faults/remove", number=9))[1]["error"] == "no fault has the number 9 (set: 1, 2)"
+        status, data = await post("/faults/remove", number=2)
+        assert len(data["faults"]) == 1  # type: ignore[arg-type]
+        await post("/faults/remove", number=None)
+        assert await get("/faults") == {"seed": 1, "faults": []}
 
 
 BODIES = (b"", b"zz", b"[]", b"5", b"null", b'"x"', b"\xff", b"[" * 50_000, b"{}" + b" " * (2 << 20))
 
 
 async def test_control_api_takes_no_body_for_what_it_is_not(tmp_path: Path) -> None:
-    async with await start(LAB) as lab:
+    async with lab_in_memory(LAB) as lab:
         hub = LogHub(tmp_path / "log")
-        server = ControlServer(tmp_path / "sock", lab_routes(lab, hub, lab.stop))
-        await server.start()
-        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+        async with served(lab_routes(lab, hub, lab.stop), tmp_path) as http:
             answers = []
             for path in ("/em/apply", "/faults", "/faults/remove", "/lnet/h1/export_yaml"):
                 for body in BODIES:
@@ -242,7 +221,6 @@ async def test_control_api_takes_no_body_for_what_it_is_not(tmp_path: Path) -> N
                         answers.append((answer.status, path, body[:10], await answer.text()))
             async with http.get("/status") as answer:
                 name = (await answer.json())["lab"]
-        await server.close()
         hub.close()
     assert [answer for answer in answers if answer[0] not in (200, 400, 409, 422)] == []
     assert name == "fabric-lab"
@@ -267,28 +245,26 @@ faults: [crash on h2 after=1s for=500ms every=10s]
 
 @pytest.mark.looptime
 async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -> None:
-    async with await start(CRASH) as lab:
+    async with lab_in_memory(CRASH) as lab:
         assert lab.manager is not None
 
-        async def answered(vesw: str) -> int:
-            h1, h2 = lab.interface("h1", vesw), lab.interface("h2", vesw)
-            assert h1.memory_host is not None
-            return await h1.memory_host.ping(h2.address.ip, 1, 0.05)  # type: ignore[union-attr,arg-type]
+        async def answered() -> list[int]:
+            return [await pings(lab, "h1", "h2", vesw=vesw, timeout_s=0.05) for vesw in ("blue", "red")]
 
         def states() -> list[str]:
             return [vnic.state for vnic in lab.status().hosts[1].vnics]
 
-        assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
+        assert await answered() == [1, 1]
         agent = lab.world.vnic_ports["h2:1"].agent
         for _ in range(2):
             await asyncio.sleep(1)
             assert states() == ["not created by the EM"] * 2
-            assert [await answered(vesw) for vesw in ("blue", "red")] == [0, 0]
+            assert await answered() == [0, 0]
             assert lab.world.vnic_ports["h2:1"].adapters == {}
             await asyncio.sleep(1)
             assert await lab.manager.em.wait_converged(60)
             assert states() == ["up", "up"]
-            assert [await answered(vesw) for vesw in ("blue", "red")] == [1, 1]
+            assert await answered() == [1, 1]
             assert lab.world.vnic_ports["h2:1"].agent is not agent
             assert await lab.manager.em.verify() == []
             await asyncio.sleep(10 - 2 - 2 * 0.05)
@@ -298,7 +274,7 @@ async def test_host_whose_driver_crashes_is_configured_again_when_it_is_back() -
 
 @pytest.mark.looptime
 async def test_lab_ends_cleanly_while_a_driver_is_down() -> None:
-    async with await start(CRASH) as lab:
+    async with lab_in_memory(CRASH) as lab:
         lab.world.faults.add("crash on h1")
         assert lab.world.vnic_ports["h1:1"].adapters == {}
     assert [row["state"] for row in lab.world.faults.show()] == []
@@ -361,22 +337,17 @@ async def test_each_fault_is_set_by_file_command_and_python_and_leaves_the_lab_a
     file = LAB.replace("{kind: loss, on: h1, l4: ethernet, count: 1}", f'"{text}"').replace(
         "members: [h1, h3]", "members: [h1, h2, h3]"
     )
-    async with await start(file) as lab:
+    async with lab_in_memory(file) as lab:
         assert lab.manager is not None
         lab.world.faults.add(text)
-        server = ControlServer(tmp_path / "sock", lab.routes())
-        await server.start()
-        async with ClientSession("http://lab", connector=UnixConnector(str(tmp_path / "sock"))) as http:
+        async with served(lab.routes(), tmp_path) as http:
             async with http.post("/faults", json={"fault": text}) as answer:
                 assert answer.status == 200
                 assert [row["kind"] for row in (await answer.json())["faults"]] == [kind] * 3
             await asyncio.sleep(1)
             async with http.post("/faults/remove", json={"number": None}) as answer:
                 assert (await answer.json())["faults"] == []
-        await server.close()
         assert await lab.manager.em.wait_converged(60)
-        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
-        assert h1.memory_host is not None
-        assert await h1.memory_host.ping(h2.address.ip, 3) == 3  # type: ignore[union-attr,arg-type]
+        assert await pings(lab, "h1", "h2", 3) == 3
         assert all(link.up and link.rate_bps == 100e9 for link in lab.world.fabric.links)
         assert lab.world.fabric.balance() == {}

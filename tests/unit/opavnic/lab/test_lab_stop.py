@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lab_in_memory import lab_in_memory
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.lab import Lab
 from opavnic.world.part import RunningPart
 
@@ -25,7 +25,7 @@ def memory_lab(**changes: Any) -> Lab:
         "apps": [{"kind": "ejfat-lb", "host": "n1"}, {"kind": "ejfat-lb", "host": "n2"}],
         "faults": [{"kind": "loss", "on": "h1", "count": 1}],
     }
-    return Lab(LabModel.model_validate({**model, **changes}), netdev="memory", timer_resolution_s=0.0)
+    return lab_in_memory({**model, **changes})
 
 
 class Recorded(RunningPart):

@@ -10,7 +10,7 @@ import pytest
 
 from hfi_sim.netdev.memory import MemoryNetdev
 from hfi_sim.wire.mad.header import Method
-from opavnic.lab.file.model import LabModel
+from lab_in_memory import lab_in_memory
 from opavnic.lab.run.lab import Lab
 from opavnic.observe.rates import Order, in_order, rates
 from opavnic.state.lab import VnicStatus
@@ -20,12 +20,20 @@ from vema.base.types import ConfigState
 from vema.em.core.messages import build_request, read_response
 from vema.em.desired.desired import parse_config
 
-BLUE = {"id": 2, "name": "blue", "pkey": 0x8001, "subnet": "10.9.2.0/24", "members": ["h1", "h2"]}
+BOTH = {"pkey": 0x8001, "members": ["h1", "h2"]}
+BLUE = {**BOTH, "id": 2, "name": "blue", "subnet": "10.9.2.0/24"}
 
 
 def memory_lab(em: str = "builtin") -> Lab:
     data = {"name": "x", "hosts": {"h1": None, "h2": None}, "vesws": [BLUE], "em": em}
-    return Lab(LabModel.model_validate(data), netdev="memory", timer_resolution_s=0.0)
+    return lab_in_memory(data)
+
+
+async def apply(lab: Lab, *vesws: dict[str, Any], **em: Any) -> None:
+    """Apply these virtual switches, and wait until they are there."""
+    assert lab.manager is not None
+    lab.manager.em.apply(parse_config({"vesws": list(vesws), **em}))
+    assert await lab.manager.em.wait_converged(10.0)
 
 
 async def configure(lab: Lab, host: str, vport: int, **fields: Any) -> None:
@@ -63,7 +71,6 @@ async def test_vport_that_the_file_does_not_name_is_shown_with_its_counters() ->
 @pytest.mark.looptime
 async def test_virtual_switch_that_an_apply_adds_is_shown_by_its_name() -> None:
     async with memory_lab() as lab:
-        assert lab.manager is not None
         for names, interface in (
             (["green"], "green"),
             (["jade"], "green"),  # programs that run have it under this name
@@ -84,12 +91,8 @@ async def test_virtual_switch_that_an_apply_adds_is_shown_by_its_name() -> None:
 
 async def beside(lab: Lab, *names: str, **fields: Any) -> list[dict[str, Any]]:
     """Apply virtual switches beside that of the lab file, from id 77 on; return the VNICs of h2 on them."""
-    assert lab.manager is not None
-    section = {"pkey": 0x8001, "members": ["h1", "h2"]}
-    added = [{"id": 77 + n, "name": name, **section, **fields} for n, name in enumerate(names)]
-    azure = {"id": 2, "name": "azure", **section}
-    lab.manager.em.apply(parse_config({"vesws": [azure, *added]}))
-    assert await lab.manager.em.wait_converged(10.0)
+    added = [{**BOTH, "id": 77 + n, "name": name, **fields} for n, name in enumerate(names)]
+    await apply(lab, {**BOTH, "id": 2, "name": "azure"}, *added)
     return [row for row in vnics(lab, "h2").values() if row.vport_num > 1]
 
 
@@ -109,12 +112,9 @@ async def test_virtual_switch_that_an_apply_adds_has_its_mtu_and_the_hosts_addre
 @pytest.mark.looptime
 async def test_vnic_of_the_file_that_comes_back_to_a_virtual_switch_has_its_mtu_again() -> None:
     async with memory_lab() as lab:
-        assert lab.manager is not None
-        em = lab.manager.em
-        large = {"id": 77, "name": "large", "pkey": 0x8001, "mtu": 9000, "members": ["h1", "h2"]}
+        large = {**BOTH, "id": 77, "name": "large", "mtu": 9000}
         for vesws in ([], [large], [], [large]):
-            em.apply(parse_config({"vesws": vesws}))
-            assert await em.wait_converged(10.0)
+            await apply(lab, *vesws)
         (row,) = vnics(lab, "h1").values()
         assert (row.vesw, row.mtu) == ("large", 9000)
 
@@ -155,11 +155,8 @@ async def test_vport_that_the_file_does_not_name_counts_on_after_a_crash_and_top
 @pytest.mark.looptime
 async def test_vport_that_the_manager_holds_down_is_not_called_unconfigured() -> None:
     async with memory_lab() as lab:
-        assert lab.manager is not None
-        blue = {"id": 2, "name": "blue", "pkey": 0x8001, "members": ["h1", "h2"]}
         for link, state in (("down", "held down by the EM"), ("up", "up")):
-            lab.manager.em.apply(parse_config({"vesws": [{**blue, "link": link}]}))
-            assert await lab.manager.em.wait_converged(10.0)
+            await apply(lab, {**BOTH, "id": 2, "name": "blue", "link": link})
             assert [vnics(lab, host)["blue"].state for host in ("h1", "h2")] == [state, state]
             reason = "link is down in the configuration of the EM" if link == "down" else ""
             assert vnics(lab, "h1")["blue"].reason == reason
@@ -168,13 +165,11 @@ async def test_vport_that_the_manager_holds_down_is_not_called_unconfigured() ->
 @pytest.mark.looptime
 async def test_vnic_that_an_apply_has_taken_away_says_why() -> None:
     async with memory_lab() as lab:
-        assert lab.manager is not None
         for vesws, reason in (
             ([], "no virtual switch 2 in the configuration of the EM"),
             ([{**BLUE, "members": ["h1"]}], "h2:1 is not a member of blue in the configuration of the EM"),
         ):
-            lab.manager.em.apply(parse_config({"vesws": vesws}))
-            assert await lab.manager.em.wait_converged(10.0)
+            await apply(lab, *vesws)
             row = vnics(lab, "h2")["blue"]
             assert (row.state, row.reason) == ("not configured by the EM", reason)
 
@@ -205,14 +200,11 @@ async def test_vnic_of_the_lab_file_that_is_moved_to_another_virtual_switch_has_
     None
 ):
     async with memory_lab() as lab:
-        assert lab.manager is not None
-        section = {"pkey": 0x8001, "members": ["h1", "h2"]}
-        green = {"id": 77, "name": "green", "subnet": "10.7.0.0/24", **section}
-        blue = {"id": 2, "name": "blue", **section}
+        green = {**BOTH, "id": 77, "name": "green", "subnet": "10.7.0.0/24"}
+        blue = {**BOTH, "id": 2, "name": "blue"}
         shown = []
         for vesws in ([], [green], [], [blue]):
-            lab.manager.em.apply(parse_config({"vesws": vesws}))
-            assert await lab.manager.em.wait_converged(10.0)
+            await apply(lab, *vesws)
             shown += [(row.vport_num, row.interface, row.ip) for row in vnics(lab, "h2").values()]
         own = (1, "blue", "10.9.2.2/24")
         assert shown == [own, (1, "green", "10.7.0.2/24"), (1, "green", None), own]
@@ -224,9 +216,7 @@ async def test_frames_to_addresses_of_the_hosts_own_are_hinted_at_if_the_manager
     mac: str,
 ) -> None:
     async with memory_lab() as lab:
-        assert lab.manager is not None
-        lab.manager.em.apply(parse_config({"mac": mac, "vesws": [BLUE]}))
-        assert await lab.manager.em.wait_converged(10.0)
+        await apply(lab, BLUE, mac=mac)
         assert lab.status().hints == []
         netdev = lab.interface("h1", "blue").netdev
         assert isinstance(netdev, MemoryNetdev)

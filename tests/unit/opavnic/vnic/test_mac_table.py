@@ -57,19 +57,23 @@ updates = st.lists(
 )
 
 
-@given(updates)
+@given(updates, st.booleans())
 def test_lookup_is_that_of_the_drivers_buckets_after_any_updates(
-    steps: list[tuple[int, list[MacEntry | None]]],
+    steps: list[tuple[int, list[MacEntry | None]]], looked_up: bool
 ) -> None:
     table, model = MacTable(), Buckets()
     for offset, entries in steps:
         table = table.replace_section(offset, entries, 0)
         model.update(offset, entries)
+        if looked_up:  # else its destinations are worked out once, at the end
+            dict(table.dlids)
     for number in range(1, 5):
         assert table.dlids.get(mac(number), 0) == model.dlid(mac(number))
     flat = {index: item for bucket in model.buckets for index, item in bucket}
     assert table.entries() == dict(sorted(flat.items()))
     assert table.section(0, 20) == tuple(flat.get(index) for index in range(20))
+    assert table.section(100, 2) == (None, None)
+    assert len(table) == len(flat)
 
 
 def test_update_leaves_the_old_snapshot_as_it_was() -> None:
@@ -113,6 +117,14 @@ def test_table_of_2048_entries_is_found_whole() -> None:
         )
     assert len(table) == 2048
     assert all(table.dlids[mac(number)] == number for number in range(1, 2049))
+
+
+def test_more_updates_than_are_kept_back_lose_nothing() -> None:
+    table = MacTable()
+    for n in range(200):
+        table = table.replace_section(n, [entry(n % 5 + 1, n + 1)], n)
+    assert (table.digest, len(table)) == (199, 200)
+    assert set(table.dlids) == {mac(number) for number in range(1, 6)}
 
 
 # source entries

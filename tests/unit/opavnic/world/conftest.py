@@ -13,11 +13,8 @@ from opavnic.lab.run.lab import Lab
 
 
 @pytest.fixture
-async def lab(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Lab]:
+async def lab(request: pytest.FixtureRequest, own_runtime: None) -> AsyncIterator[Lab]:
     """The lab in memory whose file is the `TEXT` of the test's module."""
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
     async with lab_in_memory(request.module.TEXT) as running:
         yield running
 

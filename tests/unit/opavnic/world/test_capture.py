@@ -11,6 +11,7 @@ from aiohttp import ClientSession
 
 from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.captures import read_capture
+from lab_in_memory import pings
 from opavnic.lab.run.lab import Lab
 from opavnic.observe.capture import Capture
 from opavnic.observe.capture_copy import NUMBER_HEADER
@@ -27,10 +28,7 @@ vesws:
 
 
 async def ping(lab: Lab) -> bool:
-    h1, h2 = (lab.interface(name, "blue") for name in ("h1", "h2"))
-    assert h1.memory_host is not None
-    answers = await h1.memory_host.ping(h2.address.ip, 1, 5.0)  # type: ignore[union-attr,arg-type]
-    return answers == 1
+    return await pings(lab, "h1", "h2") == 1
 
 
 def records(data: bytes) -> list[TracedPacket]:

@@ -11,12 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from lab_in_memory import lab_in_memory, served
+from lab_in_memory import lab_in_memory, served, serving
 from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.logs import LogHub
 from opavnic.world import connections
 from opavnic.world.connections import MAX_CONNECTIONS, MAX_FOLLOWERS, while_read
-from opavnic.world.parts.control import ControlServer
 
 GET = b"GET /hello HTTP/1.1\r\nHost: lab\r\n\r\n"
 
@@ -33,10 +32,8 @@ async def socket(tmp_path: Path) -> AsyncIterator[Path]:
         return response
 
     routes = [web.get("/hello", hello), web.post("/hello", hello), web.get("/slow", slow)]
-    server = ControlServer(tmp_path / "sock", routes)
-    await server.start()
-    yield tmp_path / "sock"
-    await server.close()
+    async with serving(tmp_path / "sock", routes):
+        yield tmp_path / "sock"
 
 
 async def test_connections_without_a_request_keep_nobody_out_however_many_they_are(socket: Path) -> None:
@@ -123,10 +120,10 @@ async def test_connection_that_has_ended_leaves_no_object_behind(socket: Path, s
     writer.close()
 
 
+@pytest.mark.usefixtures("own_runtime")
 async def test_captures_and_readers_of_the_log_beyond_the_limit_are_told_so_until_one_leaves(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
     text = "name: full\nhosts: {h1: {}, h2: {}}\nvesws: [{id: 2, name: blue, members: [h1, h2]}]\n"
 
     async def down() -> dict[str, int]:

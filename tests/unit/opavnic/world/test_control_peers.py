@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from opavnic.world.parts.control import ControlServer
+from lab_in_memory import serving
 
 
 @pytest.fixture
@@ -21,10 +21,8 @@ async def server(tmp_path: Path) -> AsyncIterator[Path]:
     async def broken(_: web.Request) -> web.StreamResponse:
         raise KeyError("a bug")
 
-    control = ControlServer(tmp_path / "sock", [web.get("/stream", leave), web.get("/broken", broken)])
-    await control.start()
-    yield tmp_path / "sock"
-    await control.close()
+    async with serving(tmp_path / "sock", [web.get("/stream", leave), web.get("/broken", broken)]):
+        yield tmp_path / "sock"
 
 
 async def ask(path: Path, data: bytes) -> bytes:

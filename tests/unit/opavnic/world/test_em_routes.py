@@ -6,14 +6,13 @@ import asyncio
 import io
 import json
 import threading
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import ClientSession
 
+from lab_in_memory import lab_in_memory
 from opavnic.lab.file.errors import LabError
-from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 from opavnic.management import em_service
 from opavnic.world import json_body
@@ -167,16 +166,13 @@ async def test_manager_that_has_failed_is_said_by_every_command_and_by_the_statu
 
 
 @pytest.mark.breaks_core
-async def test_lab_whose_manager_fails_at_once_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
-
+@pytest.mark.usefixtures("own_runtime")
+async def test_lab_whose_manager_fails_at_once_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise KeyError("vport 7")
 
     monkeypatch.setattr(EmCore, "answer", broken)
-    lab = Lab(parse_lab(TEXT, "lab.yaml"), netdev="memory", timer_resolution_s=0.0)
+    lab = lab_in_memory(TEXT)
     with pytest.raises(LabError, match=r"the Ethernet Manager has failed \(KeyError: 'vport 7'\)"):
         await lab.start()
     await lab.stop()

@@ -148,7 +148,7 @@ async def test_refusal_is_that_of_the_request_with_its_status(http: ClientSessio
 
 async def test_jobs_are_limited_in_number_and_those_that_ended_are_forgotten() -> None:
     go_on = asyncio.Event()
-    jobs: LabJobs[bool] = LabJobs(lambda _: "")
+    jobs = LabJobs(lambda _: "")
 
     async def work() -> bool:
         return await go_on.wait()

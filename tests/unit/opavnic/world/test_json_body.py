@@ -56,10 +56,8 @@ LARGE = (
 
 
 @pytest.mark.parametrize("query", ["", "?counters=1"])
-async def test_status_of_a_large_lab_leaves_turns_of_the_loop_to_others(
-    query: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path))
+@pytest.mark.usefixtures("own_runtime")
+async def test_status_of_a_large_lab_leaves_turns_of_the_loop_to_others(query: str, tmp_path: Path) -> None:
     turns = 0
 
     async def others() -> None:

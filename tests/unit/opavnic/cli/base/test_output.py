@@ -80,9 +80,8 @@ def test_names_of_programs_that_were_ended_are_shown_and_not_obeyed(
 
 
 def test_log_of_a_killed_lab_is_shown_and_not_obeyed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_runtime: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
     lab = LabDir(tmp_path / "run" / "x")
     lab.acquire()
     lab.save(Journal("x", 2**22 + 1, 1))

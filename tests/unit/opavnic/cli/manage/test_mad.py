@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,51 +13,36 @@ from xml.etree import ElementTree
 import pytest
 
 from hfi_sim.wire.mad.header import Method
+from lab_in_memory import answering, running_directory
 from opavnic.cli.main import main
-from opavnic.lab.file.loader import parse_lab
-from opavnic.lab.ownership.process import process_start_time
-from opavnic.lab.ownership.runtime import Journal, LabDir
-from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.logs import LogHub
 from opavnic.management.mad_socket import MadSocketServer
-from opavnic.world.parts.control import ControlServer
 from vema.attributes.attr_id import AttrId
 from vema.em.core.messages import build_request
 
 LAB = "name: x\nhosts: {%s}\nvesws: [{id: 2, name: blue, members: [h1]}]\n"
 
 
-@pytest.fixture(autouse=True)
-def _own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
+pytestmark = pytest.mark.usefixtures("own_runtime")
 
 
 @contextlib.asynccontextmanager
 async def served(root: Path, *hosts: str, em: str = "builtin") -> AsyncIterator[Lab]:
     """A lab in memory that answers at its control socket and its raw MAD socket."""
-    directory = LabDir(root / "run" / "x")
-    directory.acquire()
-    directory.save(Journal("x", os.getpid(), process_start_time(os.getpid()) or 0))
-    hub = LogHub(directory.log_file)
     text = LAB % ", ".join(f"{host}: {{}}" for host in hosts) + f"em: {em}\n"
     if em == "external":
         text = text.replace("members: [h1]", "members: all")
-    async with Lab(parse_lab(text, "lab.yaml"), netdev="memory") as lab:
-        control = ControlServer(directory.control_socket, lab_routes(lab, hub, lab.stop))
-        lids = [lab.world.hosts[host].port.lid for host in hosts]
-        port = lab.world.em_port
-        where = lambda: (port.lid, port.sm_lid)  # noqa: E731
-        mads = MadSocketServer(port.mad, agents=lambda: lids, whereabouts=where)
-        await control.start()
-        await mads.start(directory.mad_socket)
-        try:
-            yield lab
-        finally:
-            await mads.close()
-            await control.close()
-            hub.close()
-            directory.release()
+    with running_directory(root / "run" / "x") as directory:
+        async with answering(directory, text) as lab:
+            lids = [lab.world.hosts[host].port.lid for host in hosts]
+            port = lab.world.em_port
+            where = lambda: (port.lid, port.sm_lid)  # noqa: E731
+            mads = MadSocketServer(port.mad, agents=lambda: lids, whereabouts=where)
+            await mads.start(directory.mad_socket)
+            try:
+                yield lab
+            finally:
+                await mads.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
 import fcntl
 import json
 import os
@@ -15,20 +14,17 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from ipaddress import IPv4Address
 from typing import Any
 
 import pytest
-from aiohttp import web
 from lab_states import lab_state
 
-from lab_in_memory import answering
+from lab_in_memory import answering, pings, stand_in
 from opavnic.cli.main import main
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.lab.run.lab import Lab
-from opavnic.world.parts.control import ControlServer
 
 LAB = """
 name: x
@@ -65,12 +61,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def pinging(lab: Lab, count: int = 5, answered: int = 5, timeout_s: float = 5.0) -> Callable[[], Any]:
-    async def pings() -> None:
-        responder = lab.interface("h1", "blue").memory_host
-        assert responder is not None
-        assert await responder.ping(IPv4Address("10.9.2.2"), count, timeout_s) == answered
+    async def meanwhile() -> None:
+        assert await pings(lab, "h1", "h2", count, timeout_s=timeout_s) == answered
 
-    return pings
+    return meanwhile
 
 
 async def nothing() -> None:
@@ -173,20 +167,6 @@ async def test_lab_that_ends_meanwhile_is_told_in_one_line(
         code, out, err = await run("--json", meanwhile=end)
         assert (code, out) == (1, "")
         assert json.loads(err) == {"error": "lab x has ended", "hint": None, "exit_code": 1}
-
-
-@contextlib.asynccontextmanager
-async def stand_in(directory: LabDir, *statuses: dict[str, Any]) -> AsyncIterator[None]:
-    """Answer in the place of a lab: one status after the other."""
-    answers = iter(statuses)
-
-    async def status(request: web.Request) -> web.Response:
-        return web.json_response(next(answers))
-
-    server = ControlServer(directory.control_socket, [web.get("/status", status)])
-    await server.start()
-    yield
-    await server.close()
 
 
 def said(**changes: Any) -> dict[str, Any]:

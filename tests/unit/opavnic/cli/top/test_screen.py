@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from ipaddress import IPv4Address
 
 import pytest
-from aiohttp import web
 from lab_states import host_state, lab_state, link_state, vnic_state
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
-from lab_in_memory import answering
+from lab_in_memory import answering, stand_in
 from opavnic.cli.top.lab import TopLab
 from opavnic.cli.top.screen import Keys, TopScreen
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.observe.rates import Order
 from opavnic.world.connections import MAX_FOLLOWERS
-from opavnic.world.parts.control import ControlServer
 
 LAB = """
 name: x
@@ -99,8 +98,7 @@ async def looking(
     assert screen.wrong is None
 
 
-@contextlib.asynccontextmanager
-async def large(directory: LabDir, hosts: int, wrong: str = "no carrier") -> AsyncIterator[None]:
+def large(directory: LabDir, hosts: int, wrong: str = "no carrier") -> AbstractAsyncContextManager[None]:
     """A stand-in for a lab with so many hosts, 50 on each leaf; the states of h7 and h777 are wrong."""
     carried = [
         host_state(f"h{n}", vnic_state(port=f"h{n}:1", state=wrong if n in (7, 777) else "up"))
@@ -108,18 +106,7 @@ async def large(directory: LabDir, hosts: int, wrong: str = "no carrier") -> Asy
     ]
     links = [link_state(f"h{n}:1->leaf{(n - 1) // 50}:{n}") for n in range(1, hosts + 1)]
     links += [link_state(f"leaf{n}:60->spine:{n + 1}") for n in range(hosts // 50)]
-    state = lab_state(pid=directory.load().pid, hosts=carried, links=links).as_json()
-
-    async def status(request: web.Request) -> web.Response:
-        return web.json_response(state)
-
-    async def faults(request: web.Request) -> web.Response:
-        return web.json_response({"seed": 1, "faults": []})
-
-    server = ControlServer(directory.control_socket, [web.get("/status", status), web.get("/faults", faults)])
-    await server.start()
-    yield
-    await server.close()
+    return stand_in(directory, lab_state(pid=directory.load().pid, hosts=carried, links=links).as_json())
 
 
 async def test_any_column_sorts_numbers_from_the_largest_and_names_as_people_count(

@@ -11,24 +11,21 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from aiohttp import web
 from lab_states import host_state, lab_state, link_state, vnic_state
 from prometheus_client.parser import text_string_to_metric_families
 
 from ejfat.base.drops import LbDrop
 from hfi_sim.netdev.memory import MemoryNetdev
-from lab_in_memory import answering
+from lab_in_memory import answering, pings, stand_in
 from opavnic.cli.main import main
 from opavnic.lab.ownership.runtime import LabDir
 from opavnic.lab.run.lab import Lab
 from opavnic.observe.metrics import FAMILIES, lane_places
-from opavnic.world.parts.control import ControlServer
 
 LAB = """
 name: x
@@ -71,9 +68,7 @@ def key(name: str, **labels: str) -> tuple[str, tuple[tuple[str, str], ...]]:
 
 
 async def ping(lab: Lab, count: int, answered: int, timeout_s: float = 5.0) -> None:
-    responder = lab.interface("h1", "blue").memory_host
-    assert responder is not None
-    assert await responder.ping(IPv4Address("10.9.2.2"), count, timeout_s) == answered
+    assert await pings(lab, "h1", "h2", count, timeout_s=timeout_s) == answered
 
 
 async def test_counters_grow_with_what_passes(directory: LabDir, scrape: Callable[..., Any]) -> None:
@@ -207,18 +202,10 @@ async def test_what_a_load_balancer_drops_and_does_not_believe_is_a_metric(
 
 
 async def test_text_of_a_lab_cannot_break_the_format(directory: LabDir, scrape: Callable[..., Any]) -> None:
-    async def status(_: web.Request) -> web.Response:
-        name = 'a"} 7\nopavnic_hosts{lab="forged'
-        vnic = vnic_state(vesw=name, interface=name)
-        return web.json_response(lab_state(em=name, hosts=[host_state("h1", vnic)]).as_json())
-
-    async def faults(_: web.Request) -> web.Response:
-        return web.json_response({"seed": 1, "faults": []})
-
-    server = ControlServer(directory.control_socket, [web.get("/status", status), web.get("/faults", faults)])
-    await server.start()
-    _, _, found = await scrape()
-    await server.close()
+    name = 'a"} 7\nopavnic_hosts{lab="forged'
+    state = lab_state(em=name, hosts=[host_state("h1", vnic_state(vesw=name, interface=name))])
+    async with stand_in(directory, state.as_json()):
+        _, _, found = await scrape()
     assert found[key("opavnic_hosts")] == 1
     assert not [labels for _, labels in found if ("lab", "forged") in labels]
 
@@ -228,14 +215,8 @@ async def test_lab_that_does_not_answer_or_says_too_little_is_told_as_such(
 ) -> None:
     code, _, found = await scrape()
     assert (code, found) == (0, {key("opavnic_lab_answers"): 0})
-
-    async def old(_: web.Request) -> web.Response:
-        return web.json_response({"lab": "x"})
-
-    server = ControlServer(directory.control_socket, [web.get("/status", old), web.get("/faults", old)])
-    await server.start()
-    assert (await scrape())[2] == {key("opavnic_lab_answers"): 0}
-    await server.close()
+    async with stand_in(directory, {"lab": "x"}):
+        assert (await scrape())[2] == {key("opavnic_lab_answers"): 0}
 
 
 def test_without_a_lab_there_are_no_samples_and_an_unknown_lab_is_refused(

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from opavnic.cli.main import main
-from opavnic.lab.ownership.process import process_start_time
-from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
+from opavnic.lab.ownership.runtime import Journal, LabDir
 
 
 @pytest.fixture
-def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Journal:
+def running(directory: LabDir) -> Journal:
     """A lab, by its journal, whose process is this one and whose sockets are not there."""
-    monkeypatch.setenv("OPAVNIC_RUNTIME_DIR", str(tmp_path / "run"))
-    lab = LabDir(runtime_root() / "theirs")
-    lab.path.mkdir(parents=True)
-    journal = Journal("theirs", os.getpid(), process_start_time(os.getpid()) or 0)
-    lab.save(journal)
-    return journal
+    return directory.load()
 
 
 def test_lab_of_another_user_is_refused_in_one_line(
@@ -33,5 +25,5 @@ def test_lab_of_another_user_is_refused_in_one_line(
     monkeypatch.setattr(signal, "pidfd_send_signal", refuse)
     assert main(["down"]) == 1
     assert capsys.readouterr().err == (
-        f"opavnic: not permitted to end lab theirs (pid {running.pid}): run this as the user that started the lab\n"
+        f"opavnic: not permitted to end lab x (pid {running.pid}): run this as the user that started the lab\n"
     )

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from lab_in_memory import lab_in_memory, pings
 from opavnic.base import packages
-from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.ownership import log_file
-from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import (
     INTERVAL_S,
     KEPT_LINES,
@@ -266,8 +265,8 @@ async def test_follower_who_does_not_read_misses_the_oldest_and_is_told(hub: Log
 
 
 def test_kinds_without_end_are_taken_for_one_kind() -> None:
-    limit: RateLimit[int] = RateLimit()
-    passed = sum(limit.admit(0.0, number, number) for number in range(100_000))
+    limit, record = RateLimit(), logging.makeLogRecord({})
+    passed = sum(limit.admit(0.0, number, record) for number in range(100_000))
     assert passed == MAX_KINDS + MAX_ALIKE
     assert sum(alike.left_out for alike in limit.take(INTERVAL_S)) == 100_000 - passed
     assert limit.take(2 * INTERVAL_S) == []
@@ -347,16 +346,14 @@ vesws:
 
 async def test_lab_whose_log_takes_nothing_works_and_accounts_for_every_packet() -> None:
     hub = LogHub(Path("/dev/full"))
-    async with Lab(parse_lab(LAB, "lab.yaml"), netdev="memory", timer_resolution_s=0.0) as lab:
+    async with lab_in_memory(LAB) as lab:
         lab.world.faults.add("crash on h1")
         lab.world.faults.clear()
         assert lab.manager is not None
         await lab.manager.em.wait_for(lambda: False, 60.0)  # long enough to find h1 without a memory
         assert lab.manager.em.converged
         assert await lab.manager.em.verify() == []
-        h1, h2 = lab.interface("h1", "blue"), lab.interface("h2", "blue")
-        assert h1.memory_host is not None
-        assert await h1.memory_host.ping(h2.address.ip, 1) == 1  # type: ignore[union-attr,arg-type]
+        assert await pings(lab, "h1", "h2") == 1
         assert lab.status().balance == {}
     hub.close()
     assert any("the agent crashes" in line for line in hub.lines)
