@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import importlib.util
 import logging
 import os
 import re
@@ -16,7 +15,6 @@ import stat
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Final
 
@@ -38,81 +36,54 @@ _QUOTED: Final = re.compile(r"'([^']*)'")
 COMPLETE: Final = "_OPAVNIC_COMPLETE"
 
 
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
-    """A command that is imported when it is called."""
-
-    target: str
-    """module:attribute, a typer.Typer or a function."""
-    help: str
-
-
 COMMANDS: Final = {
-    "demo": LazyCommand(
-        "opavnic.cli.labs.demo:demo", "Two hosts on two virtual switches: ping, TCP, a summary."
+    "demo": ("labs.demo:demo", "Two hosts on two virtual switches: ping, TCP, a summary."),
+    "init": ("labs.init:init", "Write a lab file to start from."),
+    "validate": ("labs.lifecycle:validate", "Check a lab file; needs no privilege."),
+    "schema": ("labs.init:schema", "Print the JSON schema of lab files or EM files."),
+    "up": ("labs.lifecycle:up", "Start a lab, in the background with -d."),
+    "node": ("labs.cluster:node", "Join a lab that runs on several machines."),
+    "down": ("labs.lifecycle:down", "End a running lab and remove every trace of it."),
+    "prune": ("labs.lifecycle:prune", "Remove what killed labs left behind."),
+    "apply": ("labs.change:apply", "Do what differs between a lab file and a running lab."),
+    "host": ("labs.change:host_app", "Let hosts of a running lab come and go."),
+    "vesw": ("labs.change:vesw_app", "Virtual switches of a running lab, and members."),
+    "link": ("labs.change:link_app", "Let links of a running lab come and go."),
+    "job": ("labs.inspect:app", "Watch and cancel what takes long in a running lab."),
+    "save": ("labs.init:save", "Write the state of a running lab as a lab file."),
+    "ps": ("labs.inspect:ps", "List running labs."),
+    "labs": ("labs.inspect:ps", "Same as ps."),
+    "status": ("view.status:status", "Show a running lab: hosts, VNICs, links, drops."),
+    "explain": ("view.explain:explain", "Say what a drop or an event means, and what to do."),
+    "top": ("top.command:top", "Show the traffic of a running lab, live."),
+    "web": ("view.metrics:web", "Show a running lab in a browser."),
+    "metrics": ("view.metrics:metrics", "Running labs as Prometheus metrics."),
+    "logs": ("labs.inspect:logs", "Show what a lab has logged; -f follows it."),
+    "check": ("labs.check:check", "Check that every host reaches every other one."),
+    "exec": ("labs.enter:exec_command", "Run a program on a host of a lab."),
+    "shell": ("labs.enter:shell", "Open a shell on a host of a lab."),
+    "ethtool": ("view.ethtool:ethtool", "Show a VNIC as ethtool shows one of the driver."),
+    "topo": ("view.topo:topo", "Show a fabric: cables, routes, drawings."),
+    "cluster": ("labs.cluster:app", "Fabrics over several machines: credentials."),
+    "fault": ("manage.fault:app", "Inject and remove faults in a running lab."),
+    "capture": ("packets.capture:capture", "Show the packets on the links, or write them."),
+    "decode": ("packets.decode:decode", "Print a 16B packet field by field."),
+    "draw": ("packets.decode:draw", "Draw the packets of a capture as a page."),
+    "em": ("manage.em:app", "The Ethernet Manager: apply, show, verify; or run it alone."),
+    "fm": ("manage.fm:app", "Settings for a real fabric manager."),
+    "mad": ("manage.mad:app", "Send management datagrams; record and replay them."),
+    "conformance": ("program.conformance:app", "Run recorded test vectors."),
+    "kernel": ("program.kernel:app", "Linux's own opa_vnic, built for user mode."),
+    "bench": ("program.bench:app", "Measure, side by side with comparable tools."),
+    "install-dissectors": (
+        "program.dissectors:install_dissectors",
+        "Install dissectors for Wireshark and tshark.",
     ),
-    "init": LazyCommand("opavnic.cli.labs.init:init", "Write a lab file to start from."),
-    "validate": LazyCommand("opavnic.cli.labs.lifecycle:validate", "Check a lab file; needs no privilege."),
-    "schema": LazyCommand("opavnic.cli.labs.init:schema", "Print the JSON schema of lab files or EM files."),
-    "up": LazyCommand("opavnic.cli.labs.lifecycle:up", "Start a lab, in the background with -d."),
-    "node": LazyCommand("opavnic.cli.labs.cluster:node", "Join a lab that runs on several machines."),
-    "down": LazyCommand("opavnic.cli.labs.lifecycle:down", "End a running lab and remove every trace of it."),
-    "prune": LazyCommand("opavnic.cli.labs.lifecycle:prune", "Remove what killed labs left behind."),
-    "apply": LazyCommand(
-        "opavnic.cli.labs.change:apply", "Do what differs between a lab file and a running lab."
-    ),
-    "host": LazyCommand("opavnic.cli.labs.change:host_app", "Let hosts of a running lab come and go."),
-    "vesw": LazyCommand(
-        "opavnic.cli.labs.change:vesw_app", "Virtual switches of a running lab, and members."
-    ),
-    "link": LazyCommand("opavnic.cli.labs.change:link_app", "Let links of a running lab come and go."),
-    "job": LazyCommand("opavnic.cli.labs.inspect:app", "Watch and cancel what takes long in a running lab."),
-    "save": LazyCommand("opavnic.cli.labs.init:save", "Write the state of a running lab as a lab file."),
-    "ps": LazyCommand("opavnic.cli.labs.inspect:ps", "List running labs."),
-    "labs": LazyCommand("opavnic.cli.labs.inspect:ps", "Same as ps."),
-    "status": LazyCommand(
-        "opavnic.cli.view.status:status", "Show a running lab: hosts, VNICs, links, drops."
-    ),
-    "explain": LazyCommand(
-        "opavnic.cli.view.explain:explain", "Say what a drop or an event means, and what to do."
-    ),
-    "top": LazyCommand("opavnic.cli.top.command:top", "Show the traffic of a running lab, live."),
-    "web": LazyCommand("opavnic.cli.view.metrics:web", "Show a running lab in a browser."),
-    "metrics": LazyCommand("opavnic.cli.view.metrics:metrics", "Running labs as Prometheus metrics."),
-    "logs": LazyCommand("opavnic.cli.labs.inspect:logs", "Show what a lab has logged; -f follows it."),
-    "check": LazyCommand("opavnic.cli.labs.check:check", "Check that every host reaches every other one."),
-    "exec": LazyCommand("opavnic.cli.labs.enter:exec_command", "Run a program on a host of a lab."),
-    "shell": LazyCommand("opavnic.cli.labs.enter:shell", "Open a shell on a host of a lab."),
-    "ethtool": LazyCommand(
-        "opavnic.cli.view.ethtool:ethtool", "Show a VNIC as ethtool shows one of the driver."
-    ),
-    "topo": LazyCommand("opavnic.cli.view.topo:topo", "Show a fabric: cables, routes, drawings."),
-    "cluster": LazyCommand("opavnic.cli.labs.cluster:app", "Fabrics over several machines: credentials."),
-    "fault": LazyCommand("opavnic.cli.manage.fault:app", "Inject and remove faults in a running lab."),
-    "capture": LazyCommand(
-        "opavnic.cli.packets.capture:capture", "Show the packets on the links, or write them."
-    ),
-    "decode": LazyCommand("opavnic.cli.packets.decode:decode", "Print a 16B packet field by field."),
-    "draw": LazyCommand("opavnic.cli.packets.decode:draw", "Draw the packets of a capture as a page."),
-    "em": LazyCommand(
-        "opavnic.cli.manage.em:app", "The Ethernet Manager: apply, show, verify; or run it alone."
-    ),
-    "fm": LazyCommand("opavnic.cli.manage.fm:app", "Settings for a real fabric manager."),
-    "mad": LazyCommand("opavnic.cli.manage.mad:app", "Send management datagrams; record and replay them."),
-    "conformance": LazyCommand("opavnic.cli.program.conformance:app", "Run recorded test vectors."),
-    "kernel": LazyCommand("opavnic.cli.program.kernel:app", "Linux's own opa_vnic, built for user mode."),
-    "bench": LazyCommand("opavnic.cli.program.bench:app", "Measure, side by side with comparable tools."),
-    "install-dissectors": LazyCommand(
-        "opavnic.cli.program.dissectors:install_dissectors", "Install dissectors for Wireshark and tshark."
-    ),
-    "scapy-layers": LazyCommand(
-        "opavnic.cli.program.dissectors:scapy_layers", "Write layers for scapy, as one file."
-    ),
-    "completion": LazyCommand(
-        "opavnic.cli.program.man:completion", "Print a script that completes commands."
-    ),
-    "man": LazyCommand("opavnic.cli.program.man:man", "Write the manual pages."),
+    "scapy-layers": ("program.dissectors:scapy_layers", "Write layers for scapy, as one file."),
+    "completion": ("program.man:completion", "Print a script that completes commands."),
+    "man": ("program.man:man", "Write the manual pages."),
 }
+"""By name: what runs a command, a typer.Typer or a function below `opavnic.cli`, imported when called; and its help."""
 
 
 class OpavnicGroup(CommandGroup):
@@ -121,19 +92,20 @@ class OpavnicGroup(CommandGroup):
     _listing = False
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """Return the names of all commands whose module is installed."""
-        own = [name for name, command in COMMANDS.items() if _exists(command)]
-        return own + sorted(
-            point.name for point in entry_points_of(ENTRY_POINTS) if point.name not in COMMANDS
-        )
+        """Return the names of all commands."""
+        return [
+            *COMMANDS,
+            *sorted(point.name for point in entry_points_of(ENTRY_POINTS) if point.name not in COMMANDS),
+        ]
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
         """Return a command: imported or, while the help lists commands, only its name and help text."""
-        lazy = COMMANDS.get(cmd_name)
-        if lazy is not None and _exists(lazy):
+        if cmd_name in COMMANDS:
+            target, text = COMMANDS[cmd_name]
             if self._listing:
-                return TyperCommand(cmd_name, help=lazy.help)
-            return _load(cmd_name, lazy)
+                return TyperCommand(cmd_name, help=text)
+            module, _, attribute = target.partition(":")
+            return _command(cmd_name, getattr(importlib.import_module(f"opavnic.cli.{module}"), attribute))
         for point in entry_points_of(ENTRY_POINTS):
             if point.name == cmd_name:
                 return _command(cmd_name, point.load())
@@ -143,15 +115,6 @@ class OpavnicGroup(CommandGroup):
         """Print the help, without importing the commands it lists."""
         self._listing = True
         super().format_help(ctx, formatter)
-
-
-def _exists(command: LazyCommand) -> bool:
-    return importlib.util.find_spec(command.target.partition(":")[0]) is not None
-
-
-def _load(name: str, lazy: LazyCommand) -> Any:
-    module, _, attribute = lazy.target.partition(":")
-    return _command(name, getattr(importlib.import_module(module), attribute))
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.cli.main import COMMANDS, LazyCommand, main
+from opavnic.cli.main import main
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.ownership.client import LabClient
 from opavnic.lab.ownership.process import process_start_time
@@ -145,7 +145,6 @@ def test_traceback_is_not_written_to_what_somebody_put_in_its_place(
         raise RuntimeError("a secret")
 
     monkeypatch.setattr("opavnic.cli.labs.inspect.ps", broken)
-    monkeypatch.setitem(COMMANDS, "ps", LazyCommand("opavnic.cli.labs.inspect:ps", ""))
     log = root.with_name("run-error.log")
     reader = None
     if what.startswith("pipe"):
