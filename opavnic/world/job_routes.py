@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -22,25 +22,21 @@ from opavnic.world.part import RunningPart
 WAIT_S: Final = 1.0
 """How long a request for news of a job waits: a sign that the lab works comes as often."""
 _DIGITS: Final = 9
-Answer = Callable[[], Awaitable[web.Response]]
+Answer = Callable[[], Coroutine[Any, Any, web.Response]]
 
 
 class JobRoutes(RunningPart):
     """Runs requests as jobs, and shows these."""
 
     def __init__(self) -> None:
-        self.jobs: LabJobs[web.Response] = LabJobs(_error_of)
+        self.jobs = LabJobs(_error_of)
 
     async def run(self, name: str, answer: Answer, *, follow: bool) -> web.Response:
         """Answer a request by a job.
 
         Args:  follow: answer at once with the job.
         """
-
-        async def work() -> web.Response:
-            return await answer()
-
-        job = self.jobs.start(name, work())
+        job = self.jobs.start(name, answer())
         if not follow:
             return await self.jobs.result(job.number)
         response = await json_answer(job.state())

@@ -140,7 +140,7 @@ class LivingLab:
         if self._one_at_a_time.locked():
             job.doing("waits for another change")
         async with self._one_at_a_time:
-            data, _ = saved_data(self._lab)
+            data, *_ = saved_data(self._lab)
             before = self.model_of(data)
             edited = edit(data, self._lab.world.topology)
             if self._untrusted and (refused := untrusted_problems(edited)):
@@ -179,7 +179,7 @@ class LivingLab:
     async def _take_back(self, hosts: Iterable[str], error: LabError) -> None:
         """Remove hosts that were added by a change that has failed, and say so."""
         lab = self._lab
-        data, _ = saved_data(lab)
+        data, *_ = saved_data(lab)
         before = after = self.model_of(data)
         for name in hosts:
             if name in data["hosts"]:

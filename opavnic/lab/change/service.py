@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from aiohttp import web
@@ -78,58 +78,36 @@ def _text(said: _Arguments, key: str) -> str:
     return value
 
 
-def _texts(said: _Arguments, key: str) -> list[str]:
-    value = said.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise EditError(f"{key}: {value!r:.60} is not a list of names")
-    return value
-
-
 def _section(said: _Arguments) -> dict[str, Any]:
-    value = said.get("section") or {}
-    if not isinstance(value, dict):
-        raise EditError(f"section: {value!r:.60} is not a mapping")
-    return value
+    return dict(said.get("section", {}))
 
 
-def _ends(said: _Arguments) -> Sequence[str]:
-    ends = _texts(said, "ends")
-    if len(ends) != 2:
+def _ends(said: _Arguments) -> tuple[str, str]:
+    if len(ends := said.get("ends", [])) != 2:
         raise EditError("ends: two ports are expected, such as h1:1 and sw0:3")
-    return ends
+    return ends[0], ends[1]
 
 
 async def _host_add(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
-    at = None if said.get("at") is None else _text(said, "at")
-    vesws = _texts(said, "vesws")
+    vesws, at = said.get("vesws", []), said.get("at")
     return await live.add_host(_text(said, "name"), _section(said), vesws=vesws, at=at, dry_run=dry_run)
 
 
-async def _link_add(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
-    near, far = _ends(said)
-    return await live.add_link(near, far, _section(said), dry_run=dry_run)
-
-
-async def _link_remove(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
-    near, far = _ends(said)
-    return await live.remove_link(near, far, dry_run=dry_run)
-
-
 async def _apply(live: LivingLab, said: _Arguments, dry_run: bool) -> list[str]:
-    data = said.get("lab")
-    if not isinstance(data, dict):
+    if "lab" not in said:
         raise EditError("lab: a lab file is expected, as plain data")
-    return await live.follow(live.model_of(data), dry_run=dry_run)
+    return await live.follow(live.model_of(said["lab"]), dry_run=dry_run)
 
 
 _VERBS: Final[dict[str, Callable[[LivingLab, _Arguments, bool], Awaitable[list[str]]]]] = {
     "host-add": _host_add,
     "host-remove": lambda live, said, dry: live.remove_host(_text(said, "name"), dry_run=dry),
-    "link-add": _link_add,
-    "link-remove": lambda live, said, dry: _link_remove(live, said, dry),
+    "link-add": lambda live, said, dry: live.add_link(*_ends(said), _section(said), dry_run=dry),
+    "link-remove": lambda live, said, dry: live.remove_link(*_ends(said), dry_run=dry),
     "vesw-add": lambda live, said, dry: live.add_vesw(_section(said), dry_run=dry),
     "vesw-remove": lambda live, said, dry: live.remove_vesw(_text(said, "name"), dry_run=dry),
-    "vesw-join": lambda live, said, dry: live.join(_text(said, "name"), _texts(said, "hosts"), dry_run=dry),
-    "vesw-leave": lambda live, said, dry: live.leave(_text(said, "name"), _texts(said, "hosts"), dry_run=dry),
+    "vesw-join": lambda live, said, dry: live.join(_text(said, "name"), said.get("hosts", []), dry_run=dry),
+    "vesw-leave": lambda live, said, dry: live.leave(_text(said, "name"), said.get("hosts", []), dry_run=dry),
     "apply": _apply,
 }
+"""What each verb does; the declaration of the route has checked the types of what is said."""

@@ -84,14 +84,12 @@ class LabRoutes(RunningPart):
         "Remove VNICs that are not configured",
         "the vports that were removed",
         VnicsRemoved,
-        body={"lid": "integer: of a port", "vports": "array of integer: numbers of vports"},
+        body={"lid": "integer: of a port", "vports": "!array of integer: numbers of vports"},
     )
     async def _remove_vnics(self, request: web.Request) -> web.Response:
         data = await json_object(request)
-        vports = data.get("vports")
-        if not isinstance(vports, list) or not all(isinstance(number, int) for number in vports):
-            raise LabInputError(f"vports: {vports!r:.60} is not a list of numbers of vports")
-        return await json_answer(VnicsRemoved(removed=remove_vnics(self._lab, data.get("lid"), vports)))
+        removed = remove_vnics(self._lab, data.get("lid"), data["vports"])
+        return await json_answer(VnicsRemoved(removed=removed))
 
     @Api(
         "GET /apps/{host}",

@@ -50,7 +50,7 @@ class SaveRoutes(RunningPart):
         job="save",
     )
     async def _get_save(self, _: web.Request) -> web.Response:
-        data, left_out, model = _saved(self._lab)
+        data, left_out, model = saved_data(self._lab)
         # a thread: of a large lab it takes a while to write
         text = await asyncio.to_thread(_yaml, _with_ids(data, model, self._lab))
         hosts = await namespaces_by_hand(namespaces_of(self._lab))
@@ -63,18 +63,15 @@ def save(lab: Lab) -> SavedLab:
 
     Raises:  LabError: no lab file can say it: the name of a virtual switch names no interface, for instance.
     """
-    data, left_out, model = _saved(lab)
+    data, left_out, model = saved_data(lab)
     return SavedLab(lab_file=_yaml(_with_ids(data, model, lab)), left_out=left_out)
 
 
-def saved_data(lab: Lab) -> tuple[dict[str, Any], list[str]]:
-    """Return the plain data of what `save` writes but GUIDs and LIDs, and what they cannot say. Raises as `save`."""
-    data, left_out, _ = _saved(lab)
-    return data, left_out
+def saved_data(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
+    """Return the plain data of what `save` writes but GUIDs and LIDs, what they cannot say, and their model.
 
-
-def _saved(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
-    """Return the plain data, what they cannot say, and their model, but for numbers of vports."""
+    Raises as `save`. The model may have other numbers of vports.
+    """
     data: dict[str, Any] = lab.model.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
     left_out: list[str] = []
     core = None if lab.manager is None else lab.manager.em.core
