@@ -19,7 +19,7 @@ from hfi_sim.wire.lrh16b import SIZE, is_9b
 from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_stream
 from opavnic.cli.base.common import AsJson
-from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, say
+from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, fail, print_json, print_table, say, write_file
 from opavnic.decode.describe import Description, describe_frame, describe_packet
 from opavnic.management.management_layout import layers
 from opavnic.observe.drawings import sequence
@@ -319,11 +319,6 @@ def draw(
     except CaptureError as error:
         fail(f"draw: {error}", EXIT_USAGE)
     mads = messages(found)
-    try:
-        page.write_text(
-            packet_page(found, capture.name) if page.suffix == ".html" else sequence(mads).document("MADs"),
-            encoding="utf-8",
-        )
-    except OSError as error:
-        fail(f"draw: {page}: {error.strerror}", EXIT_FAILED)
+    is_page = page.suffix == ".html"
+    write_file(page, packet_page(found, capture.name) if is_page else sequence(mads).document("MADs"))
     say(f"{page}: {counted(len(found), 'packet')}, {counted(len(mads), 'MAD')}")

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from opavnic.cli.base.output import fail, say
+from opavnic.cli.base.output import fail, say, write_file
 from opavnic.observe.dissectors import (
     DissectorError,
     install,
@@ -42,10 +42,7 @@ def scapy_layers(
 
     Example: opavnic scapy-layers opa.py
     """
-    try:
-        file.write_text(scapy_file())
-    except OSError as error:
-        fail(f"scapy-layers: {file}: {error.strerror}")
+    write_file(file, scapy_file())
     say(f"written {file}")
 
 

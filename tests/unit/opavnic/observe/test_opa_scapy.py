@@ -392,7 +392,7 @@ def test_written_file_works_with_scapy_alone(tmp_path: Path) -> None:
 
 def test_file_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["scapy-layers", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == f"opavnic: scapy-layers: {tmp_path}: Is a directory\n"
+    assert capsys.readouterr().err == f"opavnic: {tmp_path} cannot be written: Is a directory\n"
 
 
 def captured(file: Path) -> list[bytes]:
