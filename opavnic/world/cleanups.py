@@ -92,6 +92,14 @@ class Cleanups:
             log.error("%s failed to stop: %s", what, reason, exc_info=None if known else error)
 
 
+def complain(failed: str, error: BaseException | None) -> None:
+    """Say at the end of a context what has failed to stop: as a note, if an error leaves it. Raises OpavnicError."""
+    if failed and error is None:
+        raise OpavnicError(failed)
+    if failed and error is not None:
+        error.add_note(failed)
+
+
 async def _within(patience_s: float | None, ending: Awaitable[object]) -> None:
     """Wait for a cleanup. Raises what it raises, or OpavnicError if it was abandoned or cancelled."""
     task = asyncio.ensure_future(ending)

@@ -37,7 +37,7 @@ from hfi_sim.wire.mad.header import MadClass, Method
 from opavnic.base.errors import OpavnicError
 from opavnic.vnic.adapter import Configured, no_host
 from opavnic.vnic.vnic_port import VnicPort
-from opavnic.world.cleanups import Cleanups
+from opavnic.world.cleanups import Cleanups, complain
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_driver import CrashHandler, HeldBy, HostDriver, WorldHost, no_netdevs
 from opavnic.world.power_on import DESCRIPTIONS, allow_management, describe
@@ -163,11 +163,7 @@ class World:
         Raises:  OpavnicError: something failed to stop; the rest has ended. If the context is left by an error,
                  that one gets a note instead.
         """
-        failed = await self.close()
-        if failed and error is None:
-            raise OpavnicError("; ".join(failed))
-        if failed and error is not None:
-            error.add_note("; ".join(failed))
+        complain("; ".join(await self.close()), error)
 
     def _end_mads(self) -> None:
         for port in self.fabric.hfi_ports():

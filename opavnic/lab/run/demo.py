@@ -191,9 +191,7 @@ async def _transfer(lab: Lab, vesw: str, source: str, target: str) -> Transfer:
         intact = bytes(receiver.received) == data
         seconds = time.monotonic() - start
         return Transfer("byte stream", vesw, source, target, len(data) if intact else 0, seconds)
-    if shutil.which("iperf3") is not None:
-        return await _iperf3(lab, vesw, source, target, str(address))
-    return await _python_transfer(lab, vesw, source, target, str(address))
+    return await _tcp_transfer(lab, vesw, source, target, str(address))
 
 
 @contextlib.asynccontextmanager
@@ -214,29 +212,28 @@ async def _server(lab: Lab, host: str, command: list[str], ready: str) -> AsyncI
         await asyncio.to_thread(process.communicate)
 
 
-async def _iperf3(lab: Lab, vesw: str, source: str, target: str, address: str) -> Transfer:
-    async with _server(
-        lab, target, ["iperf3", "-s", "-1", "--forceflush", "-B", address], "Server listening"
-    ):
-        done = await lab.run(source, ["iperf3", "-c", address, "-t", f"{TRANSFER_S:g}", "-J"])
-    try:
-        summary = json.loads(done.stdout)["end"]["sum_received"]
-        return Transfer("iperf3", vesw, source, target, int(summary["bytes"]), float(summary["seconds"]))
-    except (ValueError, KeyError, TypeError) as error:
-        why = " ".join((done.stderr or done.stdout).split())[:300]
-        raise LabError(f"iperf3 from {source} to {address} gave no result: {why}") from error
-
-
-async def _python_transfer(lab: Lab, vesw: str, source: str, target: str, address: str) -> Transfer:
-    program = [sys.executable, "-m", "opavnic.lab.run.tcp_program"]
-    async with _server(lab, target, [*program, "receive", address], "listening"):
-        done = await lab.run(source, [*program, "send", address, "--seconds", f"{TRANSFER_S:g}"])
+async def _tcp_transfer(lab: Lab, vesw: str, source: str, target: str, address: str) -> Transfer:
+    """Transfer with iperf3, or where that is missing with a program of our own."""
+    if shutil.which("iperf3") is not None:
+        name, ready = "iperf3", "Server listening"
+        server = ["iperf3", "-s", "-1", "--forceflush", "-B", address]
+        client = ["iperf3", "-c", address, "-t", f"{TRANSFER_S:g}", "-J"]
+    else:
+        name, ready = "tcp_program", "listening"
+        program = [sys.executable, "-m", "opavnic.lab.run.tcp_program"]
+        server, client = (
+            [*program, "receive", address],
+            [*program, "send", address, "--seconds", f"{TRANSFER_S:g}"],
+        )
+    async with _server(lab, target, server, ready):
+        done = await lab.run(source, client)
     try:
         data = json.loads(done.stdout)
-        return Transfer("tcp_program", vesw, source, target, int(data["bytes"]), float(data["seconds"]))
-    except (ValueError, KeyError) as error:
-        why = " ".join(done.stderr.split())[-300:]
-        raise LabError(f"the transfer from {source} to {address} gave no result: {why}") from error
+        summary = data["end"]["sum_received"] if name == "iperf3" else data
+        return Transfer(name, vesw, source, target, int(summary["bytes"]), float(summary["seconds"]))
+    except (ValueError, KeyError, TypeError) as error:
+        why = " ".join((done.stderr or done.stdout).split())[:300]
+        raise LabError(f"{name} from {source} to {address} gave no result: {why}") from error
 
 
 def counts(lab: Lab) -> list[Count]:

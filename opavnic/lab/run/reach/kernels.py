@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Self
 
@@ -73,12 +73,12 @@ class KernelAsker:
         """
         assert self._program.stdin is not None  # noqa: S101 - asked for
         told = {
-            "places": [_told(place) for place in places],
+            "places": [asdict(place) for place in places],
             "timeout_s": timeout_s,
             "sample": asdict(sample),
         }
         with contextlib.suppress(OSError):  # it has ended, which is said below
-            self._program.stdin.write(json.dumps(told) + "\n")
+            self._program.stdin.write(json.dumps(told, default=str) + "\n")
             self._program.stdin.flush()
         return [_outcome(told) for told in self._line(progress)]
 
@@ -94,46 +94,21 @@ class KernelAsker:
             ) from None
 
 
-def _told(place: VnicPlace) -> dict[str, Any]:
-    return asdict(place) | {
-        "ipv4": None if place.ipv4 is None else str(place.ipv4),
-        "ipv6": None if place.ipv6 is None else str(place.ipv6),
-    }
-
-
 def _place(told: dict[str, Any]) -> VnicPlace:
-    ipv4, ipv6 = told["ipv4"], told["ipv6"]
-    addresses = {
-        "ipv4": None if ipv4 is None else IPv4Address(ipv4),
-        "ipv6": None if ipv6 is None else IPv6Address(ipv6),
-    }
+    addresses = {key: told[key] and ip_address(told[key]) for key in ("ipv4", "ipv6")}
     return VnicPlace(**(told | addresses))
 
 
-def _told_outcome(outcome: ProbeOutcome) -> dict[str, Any]:
-    probe = outcome.probe
-    return {
-        "kind": probe.kind,
-        "source": _told(probe.source),
-        "target": None if probe.target is None else _told(probe.target),
-        "address": str(probe.address),
-        "payload": probe.payload,
-        "rtt_s": outcome.rtt_s,
-        "refused": outcome.refused,
-        "reason": outcome.reason,
-    }
-
-
 def _outcome(told: dict[str, Any]) -> ProbeOutcome:
-    address = told["address"]
-    probe = Probe(
-        EchoKind(told["kind"]),
-        _place(told["source"]),
-        None if told["target"] is None else _place(told["target"]),
-        IPv6Address(address) if ":" in address else IPv4Address(address),
-        told["payload"],
+    probe = told["probe"]
+    asked = Probe(
+        EchoKind(probe["kind"]),
+        _place(probe["source"]),
+        probe["target"] and _place(probe["target"]),
+        ip_address(probe["address"]),
+        probe["payload"],
     )
-    return ProbeOutcome(probe, told["rtt_s"], told["refused"], reason=told["reason"])
+    return ProbeOutcome(asked, told["rtt_s"], told["refused"], reason=told["reason"])
 
 
 def main() -> None:
@@ -141,16 +116,16 @@ def main() -> None:
     host, vnics = sys.argv[1], json.loads(sys.argv[2])
     with contextlib.ExitStack() as ends:
         sockets = open_sockets(ends)
-        _tell([_told(place) for place in places_here(host, vnics)])
+        _tell([asdict(place) for place in places_here(host, vnics)])
         told = json.loads(sys.stdin.readline())
         places = [_place(place) for place in told["places"]]
         run = EchoRun({host: sockets}, places, told["timeout_s"], PairSample(**told["sample"]))
         report = run.run(told_now_and_then(lambda done, total: _tell({"done": done, "total": total})))
-        _tell([_told_outcome(outcome) for outcome in report.outcomes])
+        _tell([asdict(outcome) for outcome in report.outcomes])
 
 
 def _tell(what: object) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.write(json.dumps(what, default=str) + "\n")  # addresses are texts
     sys.stdout.flush()
 
 
