@@ -10,11 +10,14 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.errors import InputError
 from opavnic.base.errors import OpavnicError, TooManyError
 from opavnic.state.job import JobPhase, JobState
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 MOST: Final = 64
 """Jobs that run at a time."""
@@ -22,7 +25,6 @@ KEPT: Final = 16
 """Jobs that have ended and are still shown."""
 NEWS_S: Final = 0.1
 """A follower of a job hears of it no more often."""
-Result = TypeVar("Result")
 
 
 class LabJob:
@@ -151,17 +153,17 @@ def current_job() -> LabJob:
     return job
 
 
-class LabJobs(Generic[Result]):
-    """The jobs of a lab, which give results of one type."""
+class LabJobs:
+    """The jobs of a lab; each gives an answer."""
 
-    def __init__(self, error_of: Callable[[Result], str]) -> None:
+    def __init__(self, error_of: Callable[[web.Response], str]) -> None:
         """Args:  error_of: says what is wrong, if a result says that it has failed; else an empty text."""
         self._error_of = error_of
-        self._runs: dict[int, tuple[LabJob, asyncio.Task[Result]]] = {}
+        self._runs: dict[int, tuple[LabJob, asyncio.Task[web.Response]]] = {}
         """By number, the oldest first."""
         self._last = 0
 
-    def start(self, name: str, work: Coroutine[Any, Any, Result]) -> LabJob:
+    def start(self, name: str, work: Coroutine[Any, Any, web.Response]) -> LabJob:
         """Start one. Raises TooManyError: `MOST` run already."""
         if sum(not job.has_ended for job, _ in self._runs.values()) >= MOST:
             work.close()
@@ -174,7 +176,7 @@ class LabJobs(Generic[Result]):
         self._forget()
         return job
 
-    async def _working(self, job: LabJob, work: Coroutine[Any, Any, Result]) -> Result:
+    async def _working(self, job: LabJob, work: Coroutine[Any, Any, web.Response]) -> web.Response:
         _current.set(job)
         try:
             result = await work
@@ -198,7 +200,7 @@ class LabJobs(Generic[Result]):
         """Return all that run, and the last ones that have ended."""
         return [job.state() for job, _ in self._runs.values()]
 
-    def _run(self, number: int) -> tuple[LabJob, asyncio.Task[Result]]:
+    def _run(self, number: int) -> tuple[LabJob, asyncio.Task[web.Response]]:
         if number not in self._runs:
             raise InputError(f"no job has number {number}; see: opavnic job list")
         return self._runs[number]
@@ -207,7 +209,7 @@ class LabJobs(Generic[Result]):
         """Return a job. Raises InputError: none has this number."""
         return self._run(number)[0]
 
-    async def result(self, number: int) -> Result:
+    async def result(self, number: int) -> web.Response:
         """Wait until a job has ended and return its result. Raises what it has raised, and as `job`."""
         job, task = self._run(number)
         try:

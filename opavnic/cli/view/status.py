@@ -151,13 +151,11 @@ def _drift_items(state: LabState) -> Iterator[str]:
     drift = [f"{host.name}: {line}" for host in state.hosts for line in host.drift]
     if drift:
         yield f"hosts that are not what the lab file says ({counted(len(drift), 'line')}); opavnic apply FILE ends it"
-        yield from drift[:_DRIFT_SHOWN]
-        if len(drift) > _DRIFT_SHOWN:
-            yield f"and {len(drift) - _DRIFT_SHOWN} more: opavnic status --json"
     waiting = [f"{host.name}: {line}" for host in state.hosts for line in host.waiting]
-    yield from waiting[:_DRIFT_SHOWN]
-    if len(waiting) > _DRIFT_SHOWN:
-        yield f"and {len(waiting) - _DRIFT_SHOWN} more that wait: opavnic status --json"
+    for lines, more in ((drift, "more"), (waiting, "more that wait")):
+        yield from lines[:_DRIFT_SHOWN]
+        if len(lines) > _DRIFT_SHOWN:
+            yield f"and {len(lines) - _DRIFT_SHOWN} {more}: opavnic status --json"
 
 
 def _link_items(links: list[LinkStatus], whole: bool) -> Iterator[Sheet | str]:

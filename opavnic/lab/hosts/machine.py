@@ -101,8 +101,6 @@ class Visits:
                 self._untouched.pop(watch, None)
 
 
-# -----------------------------------------------------------------------------------------------------------
-
 NetdevKind = Literal["tap", "memory"]
 _BATCH: Final = 64
 """Namespaces that are made together, and written to the journal together."""

@@ -98,8 +98,6 @@ def _last_lines(stream: IO[str]) -> str:
     return ": " + " | ".join(lines[-_LINES_SHOWN:]) if lines else ""
 
 
-# -----------------------------------------------------------------------------------------------------------
-
 log = logging.getLogger("opavnic.lab")
 
 _AT_ONCE: Final = 8

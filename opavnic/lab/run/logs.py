@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 from hfi_sim.base.clock import TimerHandle
 from hfi_sim.base.text import visible
@@ -97,7 +97,7 @@ class LogHub(logging.Handler):
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._file = LogFile(file)
-        self._limit: RateLimit[logging.LogRecord] = RateLimit()
+        self._limit = RateLimit()
         self._followers: list[LogFollower] = []
         self._timer: TimerHandle | None = None
         self._lost = 0
@@ -219,7 +219,7 @@ class LogHub(logging.Handler):
         super().close()
 
 
-def _left_out(alike: Alike[logging.LogRecord]) -> logging.LogRecord:
+def _left_out(alike: Alike) -> logging.LogRecord:
     """Return a record about messages that were left out: their number and the text of the last one."""
     last = alike.last
     try:
@@ -242,29 +242,27 @@ MAX_KINDS: Final = 256
 MAX_RECORD: Final = 8192
 """Characters of a record; the middle of a longer one is left out."""
 
-Item = TypeVar("Item")
-
 
 @dataclass(slots=True)
-class Alike(Generic[Item]):
-    """The items of one kind in an interval."""
+class Alike:
+    """The records of one kind in an interval."""
 
-    last: Item
+    last: logging.LogRecord
     seen: int = 0
     left_out: int = 0
 
 
-class RateLimit(Generic[Item]):
-    """Admits `MAX_ALIKE` items of a kind in an interval and counts the rest; an interval begins with an item."""
+class RateLimit:
+    """Admits `MAX_ALIKE` records of a kind in an interval and counts the rest; an interval begins with a record."""
 
     def __init__(self) -> None:
         self.ends_at: float | None = None
         """The end of the interval, if something was left out in it; else None."""
         self._until = float("-inf")
-        self._kinds: dict[Hashable, Alike[Item]] = {}
+        self._kinds: dict[Hashable, Alike] = {}
 
-    def admit(self, now: float, kind: Hashable, item: Item) -> bool:
-        """Return whether an item is admitted. Call `take` first: this discards what an ended interval left out."""
+    def admit(self, now: float, kind: Hashable, item: logging.LogRecord) -> bool:
+        """Return whether a record is admitted. Call `take` first: this discards what an ended interval left out."""
         if now >= self._until:
             self._kinds.clear()
             self._until = now + INTERVAL_S
@@ -279,7 +277,7 @@ class RateLimit(Generic[Item]):
         self.ends_at = self._until
         return False
 
-    def take(self, now: float) -> list[Alike[Item]]:
+    def take(self, now: float) -> list[Alike]:
         """Return what was left out of the last interval, once for each kind; nothing until it has ended."""
         if self.ends_at is None or now < self.ends_at:
             return []

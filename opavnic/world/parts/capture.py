@@ -192,8 +192,6 @@ async def _pump_there(one: RemoteCapture, pieces: Pieces, over: asyncio.Event) -
     await pieces.put((one.where, None))
 
 
-# -----------------------------------------------------------------------------------------------------------
-
 CONTENT_TYPE: Final = "application/x-pcapng"
 _STATISTICS_S: Final = 1.0
 """Seconds between two reports of missed packets."""
@@ -297,7 +295,7 @@ class Captures(RunningPart):
     )
     async def _end(self, request: web.Request) -> web.Response:
         number = (await json_object(request)).get("number")
-        if type(number) is not int or number not in self._running:
+        if number not in self._running:
             raise InputError(f"no capture with number {number!r:.40} is running")
         capture, ending = self._running[number]
         if capture is not None:

@@ -246,9 +246,6 @@ async def converged_unless_silent(em: EthernetService, silence_s: float = SILENC
     return True
 
 
-# -----------------------------------------------------------------------------------------------------------
-
-
 class NoManager(RunningPart):
     """Refuses requests in a lab that has no Ethernet Manager of its own."""
 

@@ -111,8 +111,6 @@ def _inspect(engine: str, name: str) -> tuple[int, str]:
         raise LabError(f"says {done.stdout.strip()[:80]!r} in place of a pid and an id") from None
 
 
-# -----------------------------------------------------------------------------------------------------------
-
 # --- guests that are the network namespace of a process ----------------------------------------------------
 
 
@@ -157,8 +155,6 @@ def _has_ended(pidfd: int) -> bool:
     return bool(poll.poll(0))
 
 
-# -----------------------------------------------------------------------------------------------------------
-
 # --- guests that are network namespaces, by the names that `ip netns` lists, or by path --------------------
 
 _OWN_PREFIX: Final = "opavnic-"
@@ -189,8 +185,6 @@ class Netns(GuestKind):
         return held(host, self.key, what, path, fd)
 
 
-# -----------------------------------------------------------------------------------------------------------
-
 # --- hosts that are a kernel of their own, user-mode Linux: an agent in it starts programs -----------------
 
 
@@ -215,8 +209,6 @@ class KernelGuest(GuestKind):
         raise SystemExit(status)
 
 
-# -----------------------------------------------------------------------------------------------------------
-
 # --- guests that are virtual machines: a TAP of the lab's on this machine leads to the VNIC ----------------
 
 
@@ -229,8 +221,6 @@ class VirtualMachine(GuestKind):
         """Return what people do instead."""
         return f"host {host} is a virtual machine: programs are started inside it"
 
-
-# -----------------------------------------------------------------------------------------------------------
 
 _KINDS: Final[tuple[GuestKind, ...]] = (Netns(), Process(), Container(), VirtualMachine(), KernelGuest())
 KINDS: Final = {kind.key: kind for kind in _KINDS}
