@@ -121,17 +121,19 @@ ANNOUNCE: Final = Header(
 HEADER_SIZE: Final = KIB_MSG["<"].size
 LNET_HDR_SIZE: Final = LNET_PUT.size
 
-_DESC: Final = RDMA_DESC["<"].size
-MIN_BODY: Final[Mapping[MsgType, int]] = {
-    MsgType.CONNREQ: CONN_PARAMS["<"].size,
-    MsgType.CONNACK: CONN_PARAMS["<"].size,
-    MsgType.NOOP: 0,
-    MsgType.IMMEDIATE: LNET_HDR_SIZE,
-    MsgType.PUT_REQ: LNET_HDR_SIZE + COOKIE["<"].size,
-    MsgType.PUT_NAK: COMPLETION["<"].size,
-    MsgType.PUT_ACK: COOKIES["<"].size + _DESC,
-    MsgType.PUT_DONE: COMPLETION["<"].size,
-    MsgType.GET_REQ: LNET_HDR_SIZE + COOKIE["<"].size + _DESC,
-    MsgType.GET_DONE: COMPLETION["<"].size,
+NUMBERS: Final[Mapping[int, Mapping[str, Header]]] = {
+    **dict.fromkeys((MsgType.CONNREQ, MsgType.CONNACK), CONN_PARAMS),
+    **dict.fromkeys((MsgType.PUT_REQ, MsgType.GET_REQ), COOKIE),
+    MsgType.PUT_ACK: COOKIES,
+    **dict.fromkeys((MsgType.PUT_NAK, MsgType.PUT_DONE, MsgType.GET_DONE), COMPLETION),
 }
-"""Minimum length of what follows kib_msg, by type: an LNet header, then cookies, then a descriptor."""
+"""What follows kib_msg, by type: these, behind an LNet header (`WITH_HDR`) and before a descriptor (`WITH_DESC`)."""
+WITH_HDR: Final = frozenset({MsgType.IMMEDIATE, MsgType.PUT_REQ, MsgType.GET_REQ})
+WITH_DESC: Final = frozenset({MsgType.PUT_ACK, MsgType.GET_REQ})
+MIN_BODY: Final[Mapping[int, int]] = {
+    kind: LNET_HDR_SIZE * (kind in WITH_HDR)
+    + (NUMBERS[kind]["<"].size if kind in NUMBERS else 0)
+    + RDMA_DESC["<"].size * (kind in WITH_DESC)
+    for kind in MsgType
+}
+"""Minimum length of what follows kib_msg, by type."""

@@ -9,8 +9,8 @@ Source: the public o2iblnd wire structures (kib_msg, kib_rej), versions 0x11 and
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Self
 
 from lnet.base.errors import ProtocolError
 from lnet.wire import layouts
@@ -128,29 +128,15 @@ class KibMsg:
         return message
 
     def _build_body(self, order: str) -> bytes:
-        kind = self.type
-        if kind in (MsgType.CONNREQ, MsgType.CONNACK):
-            params = self.connparams
-            assert params is not None  # noqa: S101 - the handshake sets them
-            return (
-                layouts.CONN_PARAMS[order].codec.pack(
-                    params.queue_depth, params.max_frags, params.max_msg_size
-                )
-                + self.extra
-            )
+        kind, numbers = self.type, layouts.NUMBERS.get(self.type)
+        body = self.hdr if kind in layouts.WITH_HDR else b""
+        if numbers is not None:
+            body += numbers[order].pack(self.connparams if numbers is layouts.CONN_PARAMS else self)
+        if kind in layouts.WITH_DESC:
+            body += _build_desc(self.desc, order)
         if kind == MsgType.IMMEDIATE:
-            return self.hdr + self.payload
-        if kind == MsgType.PUT_REQ:
-            return self.hdr + layouts.COOKIE[order].codec.pack(self.cookie)
-        if kind == MsgType.GET_REQ:
-            return self.hdr + layouts.COOKIE[order].codec.pack(self.cookie) + _build_desc(self.desc, order)
-        if kind == MsgType.PUT_ACK:
-            return layouts.COOKIES[order].codec.pack(self.cookie, self.dst_cookie) + _build_desc(
-                self.desc, order
-            )
-        if kind in (MsgType.PUT_NAK, MsgType.PUT_DONE, MsgType.GET_DONE):
-            return layouts.COMPLETION[order].codec.pack(self.cookie, self.status)
-        return b""
+            return body + self.payload
+        return body + self.extra if numbers is layouts.CONN_PARAMS else body
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -182,28 +168,22 @@ class KibMsg:
         return head._with_body(data[layouts.HEADER_SIZE :], order)
 
     def _with_body(self, body: bytes, order: str) -> Self:
-        kind = self.type
-        if kind in (MsgType.CONNREQ, MsgType.CONNACK):
-            params = ConnParams(*layouts.CONN_PARAMS[order].codec.unpack_from(body))
-            return replace(self, connparams=params, extra=body[layouts.CONN_PARAMS[order].size :])
-        if kind == MsgType.IMMEDIATE:
-            return replace(self, hdr=body[: layouts.LNET_HDR_SIZE], payload=body[layouts.LNET_HDR_SIZE :])
-        if kind in (MsgType.PUT_REQ, MsgType.GET_REQ):
-            (cookie,) = layouts.COOKIE[order].codec.unpack_from(body, layouts.LNET_HDR_SIZE)
-            desc = (
-                _parse_desc(body[layouts.LNET_HDR_SIZE + layouts.COOKIE[order].size :], order)
-                if kind == MsgType.GET_REQ
-                else None
-            )
-            return replace(self, hdr=body[: layouts.LNET_HDR_SIZE], cookie=cookie, desc=desc)
-        if kind == MsgType.PUT_ACK:
-            cookie, dst_cookie = layouts.COOKIES[order].codec.unpack_from(body)
-            desc = _parse_desc(body[layouts.COOKIES[order].size :], order)
-            return replace(self, cookie=cookie, dst_cookie=dst_cookie, desc=desc)
-        if kind == MsgType.NOOP:
-            return self
-        cookie, status = layouts.COMPLETION[order].codec.unpack_from(body)
-        return replace(self, cookie=cookie, status=status)
+        kind, numbers = self.type, layouts.NUMBERS.get(self.type)
+        found: dict[str, Any] = {}
+        if kind in layouts.WITH_HDR:
+            found["hdr"], body = body[: layouts.LNET_HDR_SIZE], body[layouts.LNET_HDR_SIZE :]
+        if numbers is not None:
+            header = numbers[order]
+            values = dict(zip(header.names, header.unpack(body), strict=True))
+            found |= {"connparams": ConnParams(**values)} if numbers is layouts.CONN_PARAMS else values
+            body = body[header.size :]
+        if kind in layouts.WITH_DESC:
+            found["desc"] = _parse_desc(body, order)
+        elif kind == MsgType.IMMEDIATE:
+            found["payload"] = body
+        elif numbers is layouts.CONN_PARAMS:
+            found["extra"] = body
+        return replace(self, **found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,17 +203,9 @@ class KibRej:
 
     def build(self, order: str = "<") -> bytes:
         """Return the 24 bytes, or the 7 of version 0x11."""
-        cp = self.connparams
-        whole = layouts.KIB_REJ[order].codec.pack(
-            MAGIC,
-            self.version,
-            self.why,
-            b"\0",
-            self.incarnation,
-            cp.queue_depth,
-            cp.max_frags,
-            cp.max_msg_size,
-        )
+        head = {"magic": MAGIC, "version": self.version, "why": self.why, "padding": b"\0"}
+        params = asdict(self.connparams)
+        whole = layouts.KIB_REJ[order].pack_values({**head, "incarnation": self.incarnation, **params})
         return whole[: self.SIZE_1] if self.version == VERSION_1 else whole
 
     @classmethod

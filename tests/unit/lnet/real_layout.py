@@ -11,42 +11,33 @@ from typing import Any
 
 Layout = dict[str, Any]
 
-COUNTS: Layout = {"send_count": int, "recv_count": int, "drop_count": int}
-MESSAGES: Layout = {"put": int, "get": int, "reply": int, "ack": int, "hello": int}
-TUNABLES: Layout = {"peer_timeout": int, "peer_credits": int, "peer_buffer_credits": int, "credits": int}
-LND_TUNABLES: Layout = {
-    "peercredits_hiw": int,
-    "map_on_demand": int,
-    "concurrent_sends": int,
-    "fmr_pool_size": int,
-    "fmr_flush_trigger": int,
-    "fmr_cache": int,
-    "ntx": int,
-    "conns_per_peer": int,
-    "timeout": int,
-    "tos": int,
-}
-LOCAL_HEALTH: Layout = {
-    "fatal_error": int,
-    "health value": int,
-    "interrupts": int,
-    "dropped": int,
-    "aborted": int,
-    "no route": int,
-    "timeouts": int,
-    "error": int,
-    "ping_count": int,
-    "next_ping": int,
-}
-PEER_HEALTH: Layout = {
-    "health value": int,
-    "dropped": int,
-    "timeout": int,
-    "error": int,
-    "network timeout": int,
-    "ping_count": int,
-    "next_ping": int,
-}
+
+def ints(*names: str) -> Layout:
+    """Return the layout of integers under these names."""
+    return dict.fromkeys(names, int)
+
+
+COUNTS = ints("send_count", "recv_count", "drop_count")
+MESSAGES = ints("put", "get", "reply", "ack", "hello")
+TUNABLES = ints("peer_timeout", "peer_credits", "peer_buffer_credits", "credits")
+LND_TUNABLES = ints(
+    *(
+        "peercredits_hiw",
+        "map_on_demand",
+        "concurrent_sends",
+        "fmr_pool_size",
+        "fmr_flush_trigger",
+        "fmr_cache",
+    ),
+    *("ntx", "conns_per_peer", "timeout", "tos"),
+)
+LOCAL_HEALTH = ints(
+    *("fatal_error", "health value", "interrupts", "dropped", "aborted", "no route", "timeouts", "error"),
+    *("ping_count", "next_ping"),
+)
+PEER_HEALTH = ints(
+    "health value", "dropped", "timeout", "error", "network timeout", "ping_count", "next_ping"
+)
 NI: Layout = {
     "nid": str,
     "status": str,
@@ -64,13 +55,8 @@ NI: Layout = {
 PEER_NI: Layout = {
     "nid": str,
     "state": str,
-    "max_ni_tx_credits": int,
-    "available_tx_credits": int,
-    "min_tx_credits": int,
-    "tx_q_num_of_buf": int,
-    "available_rtr_credits": int,
-    "min_rtr_credits": int,
-    "refcount": int,
+    **ints("max_ni_tx_credits", "available_tx_credits", "min_tx_credits", "tx_q_num_of_buf"),
+    **ints("available_rtr_credits", "min_rtr_credits", "refcount"),
     "statistics": COUNTS,
     "sent_stats": MESSAGES,
     "received_stats": MESSAGES,
@@ -79,34 +65,26 @@ PEER_NI: Layout = {
 }
 NET: Layout = {"net type": str, "local NI(s)": [NI]}
 PEER: Layout = {"primary nid": str, "Multi-Rail": bool, "peer state": int, "peer ni": [PEER_NI]}
-GLOBAL: Layout = dict.fromkeys(
-    (
-        "numa_range",
-        "max_interfaces",
-        "discovery",
-        "drop_asym_route",
-        "retry_count",
-        "transaction_timeout",
-        "health_sensitivity",
-        "recovery_interval",
-        "router_sensitivity",
-        "lnd_timeout",
-        "response_tracking",
-        "recovery_limit",
-        "max_recovery_ping_interval",
-    ),
-    int,
+GLOBAL = ints(
+    *("numa_range", "max_interfaces", "discovery", "drop_asym_route", "retry_count", "transaction_timeout"),
+    *("health_sensitivity", "recovery_interval", "router_sensitivity", "lnd_timeout", "response_tracking"),
+    *("recovery_limit", "max_recovery_ping_interval"),
 )
-STATISTICS: Layout = dict.fromkeys(
-    (
-        "msgs_alloc", "msgs_max", "rst_alloc", "errors", "send_count", "resend_count", "response_timeout_count",
-        "local_interrupt_count", "local_dropped_count", "local_aborted_count", "local_no_route_count",
-        "local_timeout_count", "local_error_count", "remote_dropped_count", "remote_error_count",
-        "remote_timeout_count", "network_timeout_count", "failed_resends", "successful_resends", "recv_count",
-        "route_count", "drop_count", "send_length", "recv_length", "route_length", "drop_length",
+STATISTICS = ints(
+    *(
+        "msgs_alloc",
+        "msgs_max",
+        "rst_alloc",
+        "errors",
+        "send_count",
+        "resend_count",
+        "response_timeout_count",
     ),
-    int,
-)  # fmt: skip
+    *("local_interrupt_count", "local_dropped_count", "local_aborted_count", "local_no_route_count"),
+    *("local_timeout_count", "local_error_count", "remote_dropped_count", "remote_error_count"),
+    *("remote_timeout_count", "network_timeout_count", "failed_resends", "successful_resends", "recv_count"),
+    *("route_count", "drop_count", "send_length", "recv_length", "route_length", "drop_length"),
+)
 EXPORT: Layout = {"net": [NET], "peer": [PEER], "global": GLOBAL}
 
 
