@@ -44,14 +44,16 @@ def on_host(
     says: str = "",
     alias: str = "",
     prints: bool = False,
+    is_word: bool = False,
     **settings: Any,
 ) -> Callable[[Asks], Asks]:
     """Return a decorator that makes a function the command NOUN VERB on a host, with --host and --lab.
 
     Args:  says: the noun in errors, if it is another. alias: the noun for people, if it is another. prints: whether it
-           prints data, so that it has --json, too. settings: of the command in its group.
+           prints data, so that it has --json, too. is_word: whether the noun alone is the command; the verb is that of
+           errors. settings: of the command in its group.
     """
-    name = f"{alias or noun} {verb}"
+    name = noun if is_word else f"{alias or noun} {verb}"
 
     def decorate(asks: Asks) -> Asks:
         @functools.wraps(asks)
@@ -59,7 +61,7 @@ def on_host(
             run_command(
                 host,
                 lab,
-                f"{noun}_{verb}",
+                noun if is_word else f"{noun}_{verb}",
                 verb,
                 says or noun,
                 as_json=as_json,
@@ -84,7 +86,7 @@ def on_host(
                 for one in [*own, *more]
             ]
         )
-        group.command(verb, **settings)(command)
+        group.command(noun if is_word else verb, **settings)(command)
         return asks
 
     return decorate

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from lnet.cli.command import Host, LnetctlGroup, Net, note_options, on_host, run_command, without_options
+from lnet.cli.command import LnetctlGroup, Net, note_options, on_host, without_options
 from lnet.settings.networks import split_list
-from opavnic.cli.base.common import AsJson, LabOption
 from opavnic.cli.base.group import OptionalValueCommand, command_group
 from opavnic.cli.base.output import EXIT_USAGE, fail
 
@@ -148,21 +147,17 @@ def add_to(app: typer.Typer) -> None:
     """Add the groups and `net_status` to the tool."""
     for name, group in (("net", net), ("interface", interface), ("o2ibs", o2ibs)):
         app.add_typer(group, name=name)
-    app.command("net_status")(net_status)
+    on_host(app, "show", "net_status", prints=True, is_word=True)(net_status)
 
 
-def net_status(
-    net_name: Net = None, host: Host = None, lab: LabOption = None, as_json: AsJson = False
-) -> None:
+def net_status(net_name: Net = None) -> dict[str, Any]:
     """Show devices and routes, with their states and counters.
 
     \b
     Example:
       opavnic lnetctl net_status --host a --net o2ib0
     """
-    run_command(
-        host, lab, "net_status", "show", "net_status", name="net_status", net=net_name, as_json=as_json
-    )
+    return {"net": net_name}
 
 
 @on_host(o2ibs, "add", "o2ibs")

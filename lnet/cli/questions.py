@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from hfi_sim.base.quantities import parse_time
-from lnet.cli.command import Host, ask, print_answer, run_command
+from lnet.cli.command import Host, ask, on_host, print_answer, run_command
 from lnet.settings.dlc import MAX_TEXT
 from opavnic.base.files import read_stream, text_of
 from opavnic.cli.base.common import AsJson, LabOption, quantity
@@ -25,8 +25,8 @@ Nids = Annotated[list[str], typer.Argument(help="The NIDs to ask: A B or A,B.", 
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands to the tool."""
-    app.command("ping")(ping)
-    app.command("discover")(discover)
+    on_host(app, "manage", "ping", prints=True, is_word=True)(ping)
+    on_host(app, "manage", "discover", prints=True, is_word=True)(discover)
     app.command("import")(import_command)
     app.command("export")(export_command)
 
@@ -43,10 +43,7 @@ def ping(
         ),
     ] = "5s",
     source: Annotated[str | None, typer.Option("--source", help="The NID to ask from.")] = None,
-    host: Host = None,
-    lab: LabOption = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Ask nodes for their NIDs. If one does not answer, the others are asked nevertheless, and the exit code says so.
 
     \b
@@ -54,19 +51,8 @@ def ping(
       opavnic lnetctl ping 10.1.1.5@o2ib0 --host a
     """
     words = ",".join(nids).replace(",", " ").split()
-    run_command(
-        host,
-        lab,
-        "ping",
-        "manage",
-        "ping",
-        name="ping",
-        patience_s=timeout * len(words) + _MORE_S,
-        nids=words,
-        timeout_s=timeout,
-        source=source,
-        as_json=as_json,
-    )
+    patience_s = timeout * len(words) + _MORE_S
+    return {"nids": words, "timeout_s": timeout, "source": source, "patience_s": patience_s}
 
 
 def discover(
@@ -75,10 +61,7 @@ def discover(
     most: Annotated[
         str | None, typer.Option("--max", "-m", metavar="NUMBER", help="Show at most so many NIDs of each.")
     ] = None,
-    host: Host = None,
-    lab: LabOption = None,
-    as_json: AsJson = False,
-) -> None:
+) -> dict[str, Any]:
     """Discover the interfaces of peers, and tell them those of the host.
 
     \b
@@ -86,19 +69,8 @@ def discover(
       opavnic lnetctl discover 10.1.1.5@o2ib0 --host a
     """
     words = ",".join(nids).replace(",", " ").split()
-    run_command(
-        host,
-        lab,
-        "discover",
-        "manage",
-        "discover",
-        name="discover",
-        patience_s=_DISCOVERY_S * len(words),
-        nids=words,
-        force="1" if force else None,
-        most=most,
-        as_json=as_json,
-    )
+    patience_s = _DISCOVERY_S * len(words)
+    return {"nids": words, "force": "1" if force else None, "most": most, "patience_s": patience_s}
 
 
 def import_command(
