@@ -24,6 +24,7 @@ from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
 from ejfat.control.store import StateStore
 from ejfat.pipeline import Pipeline
+from hfi_sim.base.errors import InputError
 
 ADMIN = "admin"
 CONFIG = PlaneConfig(
@@ -561,7 +562,7 @@ async def test_server_on_a_port_in_use_is_refused(world: World) -> None:
 
 
 async def test_server_without_its_tls_files_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EjfatError, match="No such file"):
+    with pytest.raises(InputError, match="No such file"):
         await start_server(
             "127.0.0.1:0", lambda server: None, Tls(tmp_path / "cert.pem", tmp_path / "key.pem")
         )
