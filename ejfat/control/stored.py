@@ -72,9 +72,9 @@ def _epochs_of(balancer: ReservedInstance) -> dict[str, Any]:
     epochs = balancer.epochs
     return {
         "next": epochs.next_number,
-        "current": _epoch_data(epochs.current),
+        "current": asdict(epochs.current) if epochs.current else None,
         "retiring": [
-            {"epoch": _epoch_data(old.epoch), "end": old.end, "cover": [list(p) for p in old.cover]}
+            {"epoch": asdict(old.epoch), "end": old.end, "cover": [list(p) for p in old.cover]}
             for old in epochs.retiring
         ],
         "seen": balancer.watch.ticks.seen,
@@ -145,12 +145,6 @@ def restore(
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadRequestError(f"stored state of a load balancer: {error!r}") from None
     return balancer
-
-
-def _epoch_data(epoch: Epoch | None) -> dict[str, Any] | None:
-    if epoch is None:
-        return None
-    return {"number": epoch.number, "start": epoch.start, "members": list(epoch.members)}
 
 
 def _epoch(data: dict[str, Any] | None) -> Epoch | None:

@@ -81,11 +81,9 @@ class EpochManager:
         """
         if self.current is not None:
             raise ControlError(f"instance {self.target.lb_id} already has epoch {self.current.number}")
-        epoch = self._make(members, 0)
-        updates = programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
-        updates += programming.assignment(self.target, EVERYTHING, epoch.number, Op.PUT)
+        epoch = self._make(members)
         self.current = epoch
-        return updates
+        return self._calendar(epoch, Op.PUT) + self._assign(epoch, Op.PUT)
 
     def prepare(self, members: Sequence[int]) -> list[Update]:
         """Return the updates that write the calendar of the next epoch. Frames may pass while they are applied.
@@ -97,8 +95,8 @@ class EpochManager:
             raise ControlError(f"instance {self.target.lb_id} has no epoch to follow")
         if not self.can_transition:
             raise ExhaustedError(f"{MAX_LIVE} epochs are connected and have not run out yet")
-        epoch = self.prepared = self._make(members, 0)
-        return programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
+        epoch = self.prepared = self._make(members)
+        return self._calendar(epoch, Op.PUT)
 
     def discard(self) -> list[Update]:
         """Drop the prepared epoch; return the updates that remove its calendar."""
@@ -106,7 +104,7 @@ class EpochManager:
         if epoch is None:
             return []
         self.next_number = epoch.number
-        return programming.calendar(self.target, epoch.number, epoch.members, Op.DELETE)
+        return self._calendar(epoch, Op.DELETE)
 
     def connect(self, boundary: int) -> list[Update]:
         """Return the updates that make the prepared epoch begin at `boundary`; earlier ticks do not move.
@@ -127,13 +125,9 @@ class EpochManager:
             )
         room = COVER_ROOM - sum(len(past.cover) for past in self.retiring)
         prefixes = cover(start, boundary, room)
-        updates: list[Update] = []
-        for prefix in prefixes:
-            updates += programming.assignment(self.target, prefix, old.number, Op.PUT)
-        updates += programming.assignment(self.target, EVERYTHING, new.number, Op.PUT)
         self.retiring.append(Retiring(old, boundary, prefixes))
         self.current, self.prepared = Epoch(new.number, boundary, new.members), None
-        return updates
+        return self._assign(old, Op.PUT, prefixes) + self._assign(new, Op.PUT)
 
     def withdraw(self) -> list[Update]:
         """Return the updates that withdraw the current epoch, which no tick has reached, in favour of the previous one.
@@ -147,12 +141,9 @@ class EpochManager:
         if gone is None or not self.retiring:
             raise ControlError(f"instance {self.target.lb_id} has no epoch to go back to")
         old = self.retiring.pop()
-        updates = programming.assignment(self.target, EVERYTHING, old.epoch.number, Op.PUT)
-        for prefix in old.cover:
-            updates += programming.assignment(self.target, prefix, old.epoch.number, Op.DELETE)
-        updates += programming.calendar(self.target, gone.number, gone.members, Op.DELETE)
         self.current = old.epoch
-        return updates
+        updates = self._assign(old.epoch, Op.PUT) + self._assign(old.epoch, Op.DELETE, old.cover)
+        return updates + self._calendar(gone, Op.DELETE)
 
     def observe(self, tick: int, now: float) -> None:
         """Record that `tick` has been seen: epochs that end at or before it begin to run out."""
@@ -173,40 +164,39 @@ class EpochManager:
             if not ran_out and not idle:
                 break
             self.retiring.pop(0)
-            for prefix in old.cover:
-                updates += programming.assignment(self.target, prefix, old.epoch.number, Op.DELETE)
-            updates += programming.calendar(self.target, old.epoch.number, old.epoch.members, Op.DELETE)
+            updates += self._assign(old.epoch, Op.DELETE, old.cover) + self._calendar(old.epoch, Op.DELETE)
         return updates
 
     def program(self) -> list[Update]:
         """Return the updates that program all epochs again, for example after the tables were lost."""
         updates: list[Update] = []
         for epoch in self.live:
-            updates += programming.calendar(self.target, epoch.number, epoch.members, Op.PUT)
+            updates += self._calendar(epoch, Op.PUT)
         for old in self.retiring:
-            for prefix in old.cover:
-                updates += programming.assignment(self.target, prefix, old.epoch.number, Op.PUT)
-        if self.current is not None:
-            updates += programming.assignment(self.target, EVERYTHING, self.current.number, Op.PUT)
-        return updates
+            updates += self._assign(old.epoch, Op.PUT, old.cover)
+        return updates if self.current is None else updates + self._assign(self.current, Op.PUT)
 
     def clear(self) -> list[Update]:
         """Remove all epochs; return the updates, after which every tick misses."""
-        updates = self.discard()
-        if self.current is not None:
-            updates += programming.assignment(self.target, EVERYTHING, self.current.number, Op.DELETE)
+        updates, gone, self.current = self.discard(), self.current, None
+        if gone is not None:
+            updates += self._assign(gone, Op.DELETE)
         updates += self.retire(0.0, 0.0, idle=True)
-        if self.current is not None:
-            updates += programming.calendar(self.target, self.current.number, self.current.members, Op.DELETE)
-        self.current = None
-        return updates
+        return updates if gone is None else updates + self._calendar(gone, Op.DELETE)
 
-    def _make(self, members: Sequence[int], start: int) -> Epoch:
+    def _calendar(self, epoch: Epoch, op: Op) -> list[Update]:
+        return programming.calendar(self.target, epoch.number, epoch.members, op)
+
+    def _assign(self, epoch: Epoch, op: Op, prefixes: Sequence[Prefix] = (EVERYTHING,)) -> list[Update]:
+        updates = (programming.assignment(self.target, prefix, epoch.number, op) for prefix in prefixes)
+        return [update for both in updates for update in both]
+
+    def _make(self, members: Sequence[int]) -> Epoch:
         if len(members) != SLOTS:
             raise ControlError(f"the calendar has {len(members)} slots, expected {SLOTS}")
         taken = {epoch.number for epoch in self.live}
         while self.next_number in taken:  # only after 2**32 epochs
             self.next_number = (self.next_number + 1) % _NUMBERS
-        epoch = Epoch(self.next_number, start, tuple(members))
+        epoch = Epoch(self.next_number, 0, tuple(members))
         self.next_number = (self.next_number + 1) % _NUMBERS
         return epoch

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -17,6 +18,9 @@ _UNIX = "unix:"
 LONGEST_PATH = 107
 """Maximum length of a Unix socket's path on Linux, in bytes."""
 _LAST_PORT = 0xFFFF
+_TCP = re.compile(r"(?:\[(.*)\]|([^:]+)):([^:]*)", re.DOTALL)
+"""An IPv6 address in brackets or another host, and what stands in the place of the port."""
+_PORT = re.compile(r"[0-9]{1,5}")
 
 
 def check_listen(text: str) -> None:
@@ -80,33 +84,20 @@ def _probe_path(path: Path, text: str) -> None:
 
 
 def _host_and_port(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if bracketed:
-        host = host[1:-1]
-    if (
-        not colon
-        or not host
-        or (":" in host) != bracketed
-        or (bracketed and not _is_ipv6(host))
-        or not host.isascii()
-    ):
+    found = _TCP.fullmatch(text)
+    host = "" if found is None else found[1] or found[2] or ""
+    if found is None or not host.isascii() or (found[2] is None and not _is_ipv6(host)):
         raise BadRequestError(
             f"{text!r}: expected HOST:PORT, such as 127.0.0.1:18008 or [::1]:18008, or unix:PATH"
         )
-    if (
-        not port.isascii()
-        or not port.isdecimal()
-        or len(port) > len(str(_LAST_PORT))
-        or int(port) > _LAST_PORT
-    ):
+    port = found[3]
+    if not _PORT.fullmatch(port) or int(port) > _LAST_PORT:
         raise BadRequestError(f"{text!r}: port {port!r}, expected 0 to {_LAST_PORT}")
     return host, int(port)
 
 
 def _is_ipv6(text: str) -> bool:
     try:
-        IPv6Address(text)
+        return IPv6Address(text).version == 6
     except ValueError:
         return False
-    return True
