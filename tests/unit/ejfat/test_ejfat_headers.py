@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,10 +13,10 @@ from hfi_sim.base.errors import WireError
 u8, u16, u32, u64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
 
 HEADERS = {
-    "v1": st.builds(h.LbHeaderV1, tick=u64, protocol=u8),
-    "v2": st.builds(h.LbHeaderV2, tick=u64, entropy=u16, protocol=u8, reserved=u16),
-    "v3": st.builds(h.LbHeaderV3, tick=u64, slot_select=u16, port_select=u16, protocol=u8),
-    "segment": st.builds(
+    h.LbHeaderV1: st.builds(h.LbHeaderV1, tick=u64, protocol=u8),
+    h.LbHeaderV2: st.builds(h.LbHeaderV2, tick=u64, entropy=u16, protocol=u8, reserved=u16),
+    h.LbHeaderV3: st.builds(h.LbHeaderV3, tick=u64, slot_select=u16, port_select=u16, protocol=u8),
+    h.SegmentHeader: st.builds(
         h.SegmentHeader,
         data_id=u16,
         offset=u32,
@@ -23,49 +25,41 @@ HEADERS = {
         version=st.integers(0, 15),
         reserved=st.integers(0, 1023),
     ),
-    "re": st.builds(h.ReHeader, data_id=u16, offset=u32, length=u32, event=u64),
-    "sync": st.builds(h.SyncHeader, source_id=u32, event=u64, rate_hz=u32, unix_ns=u64, reserved=u8),
+    h.ReHeader: st.builds(h.ReHeader, data_id=u16, offset=u32, length=u32, event=u64),
+    h.SyncHeader: st.builds(h.SyncHeader, source_id=u32, event=u64, rate_hz=u32, unix_ns=u64, reserved=u8),
 }
-TYPES = {
-    "v1": h.LbHeaderV1,
-    "v2": h.LbHeaderV2,
-    "v3": h.LbHeaderV3,
-    "segment": h.SegmentHeader,
-    "re": h.ReHeader,
-    "sync": h.SyncHeader,
-}
-names = pytest.mark.parametrize("name", HEADERS)
+kinds = pytest.mark.parametrize("kind", HEADERS)
 
 
-@names
+@kinds
 @given(data=st.data())
-def test_header_built_and_parsed_is_the_same(name: str, data: st.DataObject) -> None:
-    header = data.draw(HEADERS[name])
+def test_header_built_and_parsed_is_the_same(kind: Any, data: st.DataObject) -> None:
+    header = data.draw(HEADERS[kind])
     wire = header.build()
     assert len(wire) == header.SIZE
-    assert type(header).parse(wire) == header
+    assert kind.parse(wire) == header
 
 
-@names
+@kinds
 @given(data=st.data())
-def test_header_cut_at_any_length_is_a_wire_error(name: str, data: st.DataObject) -> None:
-    wire = data.draw(HEADERS[name]).build()
+def test_header_cut_at_any_length_is_a_wire_error(kind: Any, data: st.DataObject) -> None:
+    wire = data.draw(HEADERS[kind]).build()
     for length in range(len(wire)):
         with pytest.raises(WireError):
-            TYPES[name].parse(wire[:length])
+            kind.parse(wire[:length])
 
 
-@names
+@kinds
 @given(raw=st.binary(max_size=40))
-def test_header_of_any_bytes_is_a_value_or_a_wire_error(name: str, raw: bytes) -> None:
+def test_header_of_any_bytes_is_a_value_or_a_wire_error(kind: Any, raw: bytes) -> None:
     try:
-        header = TYPES[name].parse(raw)
+        header = kind.parse(raw)
     except WireError:
         return
     assert header.build() == raw[: header.SIZE]
 
 
-@given(header=st.one_of(HEADERS["v1"], HEADERS["v2"], HEADERS["v3"]))
+@given(header=st.one_of(HEADERS[h.LbHeaderV1], HEADERS[h.LbHeaderV2], HEADERS[h.LbHeaderV3]))
 def test_parse_lb_chooses_by_version(header: h.LbHeader) -> None:
     assert h.parse_lb(header.build() + b"behind") == header
 
@@ -96,22 +90,19 @@ def test_sync_with_bytes_behind_it_is_refused() -> None:
         h.SyncHeader.parse(wire + b"\0")
 
 
-def test_layers_build_the_same_bytes() -> None:
-    assert bytes(layers.UDPLB(tick=7)) == h.LbHeaderV1(tick=7).build()
-    assert bytes(layers.UDPLB2(tick=7, entropy=5)) == h.LbHeaderV2(tick=7, entropy=5).build()
-    assert (
-        bytes(layers.UDPLB3(tick=7, slot_select=5, port_select=6))
-        == h.LbHeaderV3(tick=7, slot_select=5, port_select=6).build()
-    )
-    assert bytes(layers.EVIO6Seg(first=1, last=1, data_id=9, offset=3)) == bytes.fromhex("0003000900000003")
-    assert (
-        bytes(layers.EJFATRE(data_id=1, offset=2, length=3, event=4))
-        == h.ReHeader(data_id=1, offset=2, length=3, event=4).build()
-    )
-    assert (
-        bytes(layers.EJFATSync(source_id=1, event=2, rate_hz=3, unix_ns=4))
-        == h.SyncHeader(source_id=1, event=2, rate_hz=3, unix_ns=4).build()
-    )
+@pytest.mark.parametrize(
+    ("layer", "kind", "values"),
+    [
+        (layers.UDPLB, h.LbHeaderV1, {"tick": 7}),
+        (layers.UDPLB2, h.LbHeaderV2, {"tick": 7, "entropy": 5}),
+        (layers.UDPLB3, h.LbHeaderV3, {"tick": 7, "slot_select": 5, "port_select": 6}),
+        (layers.EVIO6Seg, h.SegmentHeader, {"first": True, "last": True, "data_id": 9, "offset": 3}),
+        (layers.EJFATRE, h.ReHeader, {"data_id": 1, "offset": 2, "length": 3, "event": 4}),
+        (layers.EJFATSync, h.SyncHeader, {"source_id": 1, "event": 2, "rate_hz": 3, "unix_ns": 4}),
+    ],
+)
+def test_layers_build_the_same_bytes(layer: Any, kind: Any, values: dict[str, int]) -> None:
+    assert bytes(layer(**values)) == kind(**values).build()
 
 
 def test_layers_dissect_by_port_and_version() -> None:

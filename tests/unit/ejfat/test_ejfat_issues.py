@@ -75,27 +75,14 @@ def test_admin_shows_issues_as_text(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_send_says_what_is_wrong_with_its_reservation(
-    reservation: str, as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["send", "recv"])
+def test_program_says_what_is_wrong_with_its_reservation(
+    reservation: str, command: str, as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "data").write_bytes(bytes(100))
-    arguments = ["ejfat", "send", "--uri", reservation, str(tmp_path / "data")]
-    assert main([*arguments, "--json"] if as_json else arguments) == 0
-    captured = capsys.readouterr()
-    assert f"control plane: {MISSED}" in captured.err
-    if as_json:
-        (issue,) = json.loads(captured.out)["issues"]
-        assert WHY in issue
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-def test_recv_says_what_is_wrong_with_its_reservation(
-    reservation: str, as_json: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    port = free_port(socket.SOCK_DGRAM)
-    arguments = ["ejfat", "recv", "--uri", reservation, "--listen", f"127.0.0.1:{port}"]
-    arguments += ["--address", str(WORKER), "--duration", "300ms"]
-    assert main([*arguments, "--json"] if as_json else arguments) == 0
+    listen = ["--listen", f"127.0.0.1:{free_port(socket.SOCK_DGRAM)}", "--address", str(WORKER)]
+    more = [str(tmp_path / "data")] if command == "send" else [*listen, "--duration", "300ms"]
+    assert main(["ejfat", command, "--uri", reservation, *more, *(["--json"] if as_json else [])]) == 0
     captured = capsys.readouterr()
     assert f"control plane: {MISSED}" in captured.err
     if as_json:

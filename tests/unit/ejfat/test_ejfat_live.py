@@ -11,7 +11,6 @@ import time
 from ipaddress import ip_address
 from pathlib import Path
 
-import grpc
 import pytest
 
 from ejfat.base.addresses import IpAddress
@@ -334,19 +333,6 @@ def test_ledger_finds_split_and_lost_events() -> None:
     assert ledger.lost("b") == [(3, 1)]
     assert (ledger.damaged, ledger.twice, ledger.events) == (1, 0, 4)
     assert ledger.shares(0, 2, ["a", "b"]) == {"a": 0.3333, "b": 0.6667}
-
-
-async def test_unix_socket_serves_the_control_plane(tmp_path: Path) -> None:
-    wire = Wire(listen=f"unix:{tmp_path}/cp.sock")
-    await wire.app.start()
-    async with grpc.aio.insecure_channel(f"unix:{tmp_path}/cp.sock") as channel:
-        version = channel.unary_unary(
-            "/loadbalancer.LoadBalancer/Version",
-            request_serializer=pb.VersionRequest.SerializeToString,
-            response_deserializer=pb.VersionReply.FromString,
-        )
-        assert (await version(pb.VersionRequest(), timeout=60)).compatTag
-    await wire.app.stop()
 
 
 @pytest.mark.parametrize("worker", ["10.0.0.3", "fd00::3"])
