@@ -47,17 +47,14 @@ def reserve(
     from dataclasses import replace
     from ipaddress import ip_address
 
-    from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.events.uri import EjfatUri, Endpoint
     from ejfat.wire.headers import LB_PORT
 
     asked = parse_uri(uri)
-    request = pb.ReserveLoadBalancerRequest(
-        name=name, senderAddresses=map(str, parse_ips(senders)), strategy=strategy
-    )
+    values: dict[str, Any] = {"name": name, "senderAddresses": map(str, parse_ips(senders))}
     if hours:
-        request.until.FromSeconds(int(time.time() + hours * 3600))
-    reply: Any = _ask(asked, control, ca, "ReserveLoadBalancer", request)
+        values["until"] = {"seconds": int(time.time() + hours * 3600)}
+    reply = _ask(asked, control, ca, "ReserveLoadBalancer", strategy=strategy, **values)
     data = [text for text in (reply.dataIpv4Address, reply.dataIpv6Address) if text]
     sync = [text for text in (reply.syncIpv6Address, reply.syncIpv4Address) if text]
     found: EjfatUri = replace(
@@ -76,22 +73,18 @@ def reserve(
 @app.command(epilog="Example: opavnic ejfat admin free")
 def free(uri: Uri = "", control: Control = "", ca: Ca = None) -> None:
     """End the reservation of the URI."""
-    from ejfat.control.pb import loadbalancer_pb2 as pb
-
     parsed = parse_uri(uri)
-    _ask(parsed, control, ca, "FreeLoadBalancer", pb.FreeLoadBalancerRequest(lbId=reserved(parsed)))
+    _ask(parsed, control, ca, "FreeLoadBalancer", lbId=reserved(parsed))
 
 
 @app.command(epilog="Example: opavnic ejfat admin status --json")
 def status(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson = False) -> None:
     """Show the workers of the URI's reservation: slots, queues, counters."""
-    from ejfat.control.pb import loadbalancer_pb2 as pb
-
     parsed = parse_uri(uri)
-    request = pb.LoadBalancerStatusRequest(lbId=reserved(parsed))
+    lb_id = reserved(parsed)
     from ejfat.live.issues import troubles
 
-    reply: Any = _ask(parsed, control, ca, "LoadBalancerStatus", request)
+    reply = _ask(parsed, control, ca, "LoadBalancerStatus", lbId=lb_id)
     if as_json:
         print_json(_plain(reply))
         return
@@ -120,10 +113,9 @@ def status(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson 
 @app.command(epilog="Example: opavnic ejfat admin overview --json")
 def overview(uri: Uri = "", control: Control = "", ca: Ca = None, as_json: AsJson = False) -> None:
     """List the reservations that the URI's token may see."""
-    from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.live.issues import troubles
 
-    reply: Any = _ask(parse_uri(uri), control, ca, "Overview", pb.OverviewRequest())
+    reply = _ask(parse_uri(uri), control, ca, "Overview")
     if as_json:
         print_json(_plain(reply))
         return
@@ -150,11 +142,9 @@ def timeseries(
     as_json: AsJson = False,
 ) -> None:
     """Show the recent counters and reports of reservations and workers."""
-    from ejfat.control.pb import loadbalancer_pb2 as pb
-
-    request = pb.TimeseriesRequest(seriesSelector=series)
-    request.since.FromMilliseconds(round((time.time() - since) * 1000))
-    reply: Any = _ask(parse_uri(uri), control, ca, "Timeseries", request)
+    seconds, millis = divmod(round((time.time() - since) * 1000), 1000)
+    start = {"seconds": seconds, "nanos": millis * 10**6}
+    reply = _ask(parse_uri(uri), control, ca, "Timeseries", seriesSelector=series, since=start)
     if as_json:
         print_json(_plain(reply))
         return
@@ -169,21 +159,15 @@ def timeseries(
 @app.command("add-senders", epilog="Example: opavnic ejfat admin add-senders 10.7.0.9")
 def add_senders(addresses: Addresses, uri: Uri = "", control: Control = "", ca: Ca = None) -> None:
     """Allow more addresses to send."""
-    from ejfat.control.pb import loadbalancer_pb2 as pb
-
     parsed = parse_uri(uri)
-    request = pb.AddSendersRequest(lbId=reserved(parsed), senderAddresses=_texts(addresses))
-    _ask(parsed, control, ca, "AddSenders", request)
+    _ask(parsed, control, ca, "AddSenders", lbId=reserved(parsed), senderAddresses=_texts(addresses))
 
 
 @app.command("remove-senders", epilog="Example: opavnic ejfat admin remove-senders 10.7.0.9")
 def remove_senders(addresses: Addresses, uri: Uri = "", control: Control = "", ca: Ca = None) -> None:
     """Stop addresses from sending."""
-    from ejfat.control.pb import loadbalancer_pb2 as pb
-
     parsed = parse_uri(uri)
-    request = pb.RemoveSendersRequest(lbId=reserved(parsed), senderAddresses=_texts(addresses))
-    _ask(parsed, control, ca, "RemoveSenders", request)
+    _ask(parsed, control, ca, "RemoveSenders", lbId=reserved(parsed), senderAddresses=_texts(addresses))
 
 
 def _texts(addresses: list[str]) -> list[str]:
@@ -206,7 +190,9 @@ def reserved(uri: Any) -> str:
     return str(uri.lb_id)
 
 
-def _ask(uri: Any, control: str, ca: Path | None, rpc: str, request: Message) -> Any:
+def _ask(uri: Any, control: str, ca: Path | None, rpc: str, **values: Any) -> Any:
+    """Return the reply to a request with these values."""
+    from ejfat.control.pb import loadbalancer_pb2 as pb
     from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
     from ejfat.live.feedback import call, channel_to, check_version
 
@@ -214,7 +200,7 @@ def _ask(uri: Any, control: str, ca: Path | None, rpc: str, request: Message) ->
         async with channel_to(uri, control, ca) as channel:
             stub = pb_grpc.LoadBalancerStub(channel)
             await check_version(stub, uri.token)
-            return await call(getattr(stub, rpc), request, uri.token)
+            return await call(getattr(stub, rpc), getattr(pb, f"{rpc}Request")(**values), uri.token)
 
     return asyncio.run(ask())
 
