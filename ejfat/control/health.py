@@ -103,8 +103,11 @@ def issues_of_family(session: Session, balancer: ReservedInstance) -> Iterator[I
         yield Issue("member_family", "warning", message, session.registered_at)
 
 
-def issues_of_worker(session: Session, history: History, reservation: int, now: float) -> Iterator[Issue]:
+def issues_of_worker(
+    session: Session, balancer: ReservedInstance, history: History, reservation: int, now: float
+) -> Iterator[Issue]:
     """Yield what is wrong with a worker."""
+    yield from issues_of_family(session, balancer)
     name, silence = session.worker.name, now - session.reported_at
     if session.state is SessionState.DRAINING and silence >= STALE_S:
         message = f"{name} has not reported for {silence:.0f} s and gets no slots in new epochs"

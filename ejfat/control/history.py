@@ -96,29 +96,31 @@ class Selector:
         return cls(reservation, session, None if metric == "*" else metric)
 
 
+Key = tuple[str, ...]
+"""A reservation, or a reservation and one of its sessions, by the ids that clients use."""
+
+
 @dataclass(slots=True)
 class History:
     """Samples of the last `RETENTION_S`."""
 
-    _reservations: dict[str, deque[HistorySample]] = field(default_factory=dict)
-    _sessions: dict[tuple[str, str], deque[HistorySample]] = field(default_factory=dict)
-    _lb_bases: dict[str, list[float]] = field(default_factory=dict)
-    """Counters of an instance when its reservation began: those of the data plane go on from one to the next."""
-    _member_bases: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    _samples: dict[Key, deque[HistorySample]] = field(default_factory=dict)
+    _bases: dict[Key, list[float]] = field(default_factory=dict)
+    """The data plane's counters when a reservation or a session began: they go on from one to the next."""
 
     def begin(self, reservation: int, lb: LbCounters) -> None:
         """Let the counters of a new reservation begin at 0.
 
         Args:    lb: those of its instance at present.
         """
-        self._lb_bases[str(reservation)] = _lb_counts(lb)
+        self._bases[str(reservation),] = _lb_counts(lb)
 
     def begin_session(self, reservation: int, session: int, member: MemberCounters) -> None:
         """Let the counters of a new session begin at 0.
 
         Args:    member: those of its member number, which another worker may have had, at present.
         """
-        self._member_bases[str(reservation), str(session)] = member.tx_packets, member.tx_bytes
+        self._bases[str(reservation), str(session)] = [member.tx_packets, member.tx_bytes]
 
     def stall(self, reservation: int, session: int, now: float) -> tuple[float, float] | None:
         """Return how many packets were sent to a worker that reports none; None if it does not stall.
@@ -127,7 +129,7 @@ class History:
 
         Returns: the packets of the last `_STALL_S`, and the Unix time of the first of them.
         """
-        samples = self._sessions.get((str(reservation), str(session)), ())
+        samples = self._samples.get((str(reservation), str(session)), ())
         kept = [sample for sample in samples if sample.at >= now - _STALL_S]
         due = [sample for sample in kept if sample.at <= now - _REPORT_LATENCY_S]
         if len(due) < 2:
@@ -144,45 +146,38 @@ class History:
 
         Args:    balancers: by reservation number. counters: those of the data plane.
         """
-        reservations, sessions = {}, {}
+        samples: dict[Key, deque[HistorySample]] = {}
         for number, balancer in balancers.items():
-            key = str(number)
+            key: Key = (str(number),)
             lb = counters.lbs.get(balancer.target.lb_id, LbCounters())
-            kept = self._reservations.get(key, deque())
-            base = self._lb_bases.get(key)
-            reservations[key] = _add(kept, now, _lb_values(balancer, lb, base, kept, now))
+            kept = self._samples.get(key, deque())
+            samples[key] = _add(kept, now, _lb_values(balancer, lb, self._bases.get(key), kept, now))
             for session in balancer.sessions.values():
                 member = counters.members.get(session.member_id, MemberCounters())
-                place = key, str(session.session_id)
-                packets, size = self._member_bases.get(place, (0, 0))
+                key = str(number), str(session.session_id)
+                packets, size = self._bases.get(key, (0, 0))
                 values = [float(value(session)) for value in _SESSION.values()]
                 values += [member.tx_packets - packets, member.tx_bytes - size]
-                sessions[place] = _add(self._sessions.get(place, deque()), now, values)
-        self._reservations, self._sessions = reservations, sessions
-        self._lb_bases = {key: base for key, base in self._lb_bases.items() if key in reservations}
-        self._member_bases = {place: base for place, base in self._member_bases.items() if place in sessions}
+                samples[key] = _add(self._samples.get(key, deque()), now, values)
+        self._samples = samples
+        self._bases = {key: base for key, base in self._bases.items() if key in samples}
 
     def latest(self, reservation: int, session: int | None = None) -> dict[str, float]:
         """Return the last sample of a reservation, or of one of its sessions, by metric; empty before the first."""
-        if session is None:
-            names, samples = _LB_NAMES, self._reservations.get(str(reservation))
-        else:
-            names, samples = _SESSION_NAMES, self._sessions.get((str(reservation), str(session)))
+        of = () if session is None else (str(session),)
+        names, samples = _SESSION_NAMES if of else _LB_NAMES, self._samples.get((str(reservation), *of))
         return dict(zip(names, samples[-1].values, strict=True)) if samples else {}
 
     def select(self, selector: Selector, since: float) -> Iterator[tuple[str, Series]]:
         """Yield the selected series with their names, from `since` (Unix time) on."""
-        for reservation, samples in self._reservations.items():
+        for (reservation, *of), samples in self._samples.items():
             if selector.reservation not in (None, reservation):
                 continue
-            if selector.session is None:
+            if not of and selector.session is None:
                 yield from _series(f"/lb/{reservation}", _LB_NAMES, samples, selector.metric, since)
-            if selector.session is None and selector.metric is not None:
-                continue
-            for (owner, session), reports in self._sessions.items():
-                if owner == reservation and selector.session in (None, "*", session):
-                    path = f"/lb/{reservation}/session/{session}"
-                    yield from _series(path, _SESSION_NAMES, reports, selector.metric, since)
+            elif of and (selector.session in ("*", *of) or selector.session is selector.metric is None):
+                path = f"/lb/{reservation}/session/{of[0]}"
+                yield from _series(path, _SESSION_NAMES, samples, selector.metric, since)
 
 
 def _lb_values(

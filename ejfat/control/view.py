@@ -7,7 +7,7 @@ from typing import Any
 
 from ejfat.base.drops import PipelineCounters
 from ejfat.control.epochs.epochs import Epoch
-from ejfat.control.health import issues_of, issues_of_addresses, issues_of_family, issues_of_worker
+from ejfat.control.health import issues_of, issues_of_addresses, issues_of_worker
 from ejfat.control.members import Session
 from ejfat.control.plane import ControlPlane, Reservation
 
@@ -29,8 +29,11 @@ def _reservation(
     issues = [
         *issues_of(balancer, now),
         *issues_of_addresses(plane.config.instances[reservation.instance].all, plane.conflicts, now),
-        *(issue for session in sessions for issue in issues_of_family(session, balancer)),
-        *(issue for session in sessions for issue in issues_of_worker(session, plane.history, number, now)),
+        *(
+            one
+            for session in sessions
+            for one in issues_of_worker(session, balancer, plane.history, number, now)
+        ),
     ]
     epochs = [
         (old.epoch, "runs out" if old.passed_at else "until a tick") for old in balancer.epochs.retiring

@@ -21,7 +21,6 @@ from ejfat.control.health import (
     Issue,
     issues_of,
     issues_of_addresses,
-    issues_of_family,
     issues_of_worker,
 )
 from ejfat.control.history import Series
@@ -280,8 +279,8 @@ def status_reply(
             row = worker_status(
                 session, slots.get(session.session_id, 0), ranges.get(session.member_id, []), ahead
             )
-            row.healthIssues.extend(_issues(issues_of_family(session, balancer), ahead))
-            row.healthIssues.extend(_issues(issues_of_worker(session, plane.history, number, now), ahead))
+            issues = issues_of_worker(session, balancer, plane.history, number, now)
+            row.healthIssues.extend(_issues(issues, ahead))
             reply.workers.append(row)
     ends = now + _YEAR_S if balancer.expires_at is None else balancer.expires_at
     reply.expiresAt.CopyFrom(timestamp(ends + ahead))
