@@ -18,6 +18,7 @@ from opavnic.cluster.machines.gate import NativeGate
 from opavnic.cluster.machines.python_gate import PythonGate
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket
+from opavnic.cluster.zenoh.tasks import Tasks
 from opavnic.cluster.zenoh.transport import ZenohTransport
 
 log = logging.getLogger("opavnic.cluster")
@@ -55,7 +56,7 @@ class MachineConnections:
         self._connected: set[NodeName] = set()
         self._connecting: dict[NodeName, asyncio.Task[None]] = {}
         """To machines that this one connects to."""
-        self._accepting: dict[NodeName, asyncio.Task[None]] = {}
+        self._tasks = Tasks()
         self._expected: dict[NodeName, Sequence[int]] = {}
         """What the last request of a machine told, of which the connection is to come."""
         self._ended: dict[NodeName, asyncio.Event] = {peer: asyncio.Event() for peer in links}
@@ -74,7 +75,7 @@ class MachineConnections:
             self.on_new_process(peer)
         self._present.add(peer)
         if connects and peer not in self._connecting:
-            self._connecting[peer] = asyncio.get_running_loop().create_task(self._keep_connected(peer))
+            self._connecting[peer] = self._tasks.start(self._keep_connected(peer))
 
     def gone(self, peer: NodeName) -> None:
         """End the connection to a machine that has left."""
@@ -88,12 +89,9 @@ class MachineConnections:
 
     async def close(self) -> None:
         """End all connections."""
-        tasks = [*self._connecting.values(), *self._accepting.values()]
         for peer in list(self._present):
             self.gone(peer)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.end()
 
     def _has_ended(self, peer: NodeName) -> None:
         self._connected.discard(peer)
@@ -127,9 +125,8 @@ class MachineConnections:
         def accepted(socket: PeerSocket) -> None:
             if self._expected.get(peer) is not received:
                 socket.close()
-                return
-            task = asyncio.get_running_loop().create_task(self._accept(peer, socket, received))
-            self._accepting[peer] = task
+            else:
+                self._tasks.start(self._accept(peer, socket, received))
 
         return self._hello(peer) | self._transport.expect(peer, accepted)
 

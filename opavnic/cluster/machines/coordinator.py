@@ -146,7 +146,7 @@ class Coordinator(Machine):
         super()._came(name, state)
         self._look()
         if self.boundary is not None:
-            self._run(self._start(name))
+            self._tasks.start(self._start(name))
 
     def _lost(self, name: NodeName) -> None:
         super()._lost(name)
@@ -165,7 +165,7 @@ class Coordinator(Machine):
         world.cleanups.add("programs of other machines", self._programs.close)
         for name, state in list(self.nodes.items()):
             self._meet(name, state)
-            self._run(self._start(name))
+            self._tasks.start(self._start(name))
 
     async def _start(self, name: NodeName) -> None:
         """Give a machine its share, or find out that it is running it already."""
@@ -236,7 +236,7 @@ class Coordinator(Machine):
 
     async def close(self) -> None:
         """End the lab on the other machines, and leave the fabric."""
-        await self._end_tasks()
+        await self._tasks.end()
         reason = f"lab {self._model.name} has ended"
         await asyncio.gather(*(self._say_down(name, reason) for name in list(self.nodes)))
         await self.transport.stop()

@@ -13,6 +13,7 @@ from opavnic.cluster.machines.node import Machine, digest_of, topology_of
 from opavnic.cluster.machines.part import Follower
 from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.placement import placement_of
+from opavnic.cluster.zenoh.tasks import Tasks
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.hosts.machine import NetdevKind
@@ -51,7 +52,7 @@ class Member(Machine):
         self._obeyed_epoch = 0
         """The epoch of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
-        self._task: asyncio.Task[None] | None = None
+        self._readiness = Tasks()
         self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
 
     async def join(self) -> Lab | None:
@@ -103,7 +104,7 @@ class Member(Machine):
             self._meet(name, state)
         self._follower = Follower(world, self.transport, lambda: self.manager)
         world.cleanups.add("reports to the coordinator", self._follower.close)
-        world.cleanups.add("readiness", self._end_readiness)
+        world.cleanups.add("readiness", self._readiness.end)
 
     async def _program(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
         self.check_coordinator(sender)
@@ -130,8 +131,8 @@ class Member(Machine):
         self._ready_soon()
 
     def _ready_soon(self) -> None:
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._say_ready())
+        if self._readiness.are_done:
+            self._readiness.start(self._say_ready())
 
     async def _say_ready(self) -> None:
         """Tell the coordinator once every VNIC here is operational, unless an external fabric manager controls that.
@@ -151,11 +152,6 @@ class Member(Machine):
     @property
     def _is_awaited(self) -> bool:
         return self.lab is not None and self.lab.model.subnet_manager.mode == "builtin"
-
-    async def _end_readiness(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     async def close(self) -> None:
         """Leave the fabric."""

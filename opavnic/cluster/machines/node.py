@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Final
 
 from hfi_sim.fabric.topology import Topology
@@ -26,6 +26,7 @@ from opavnic.cluster.machines.tunnels import ControlTunnels
 from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.placement import Placement
 from opavnic.cluster.protocol.status import fold
+from opavnic.cluster.zenoh.tasks import Tasks
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.topology import lab_topology
@@ -73,7 +74,7 @@ class Machine(MachineDirectory):
         self.progress = progress
         self._trouble: dict[NodeName, str] = {}
         """Why machines do not start their shares, while the lab is starting."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         self.boundary: Boundary | None = None
         self._meter: LoadMeter | None = None
         self.verbs |= {
@@ -116,12 +117,7 @@ class Machine(MachineDirectory):
         own = self.transport.name
         connects = state.is_coordinator or (self.coordinator != own and own < name)
         self.boundary.connections.joined(name, state.epoch, connects=connects)
-        self._run(self._measure(name))
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._measure(name))
 
     async def _measure(self, name: NodeName) -> None:
         """Measure how far the clock of a machine is ahead, by the shortest of a few round trips."""
@@ -196,14 +192,9 @@ class Machine(MachineDirectory):
         world.cleanups.add("links to other machines", self.boundary.close)
         self._meter = LoadMeter(loop)
         world.cleanups.add("measures of this machine", self._meter.close)
-        world.cleanups.add("work with other machines", self._end_tasks)
+        world.cleanups.add("work with other machines", self._tasks.end)
         self.tunnels.open(self.placement.hosts)
         world.cleanups.add("control APIs of other machines", self.tunnels.close)
-
-    async def _end_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _await_others(self) -> None:
         raise NotImplementedError

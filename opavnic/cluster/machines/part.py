@@ -27,6 +27,7 @@ from opavnic.cluster.protocol.programs import (
     report_of,
 )
 from opavnic.cluster.zenoh.requests import MAX_BODY
+from opavnic.cluster.zenoh.tasks import Tasks
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.world.world import World
 
@@ -55,7 +56,7 @@ class Replica:
         self._read, self._send, self._receiver = read, send, receiver
         self._sent: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._pushing = Tasks()
         self._is_closed = False
 
     def begin(self, names: Iterable[str]) -> None:
@@ -66,8 +67,8 @@ class Replica:
     def changed(self, names: Iterable[str]) -> None:
         """Send what has changed, once the current change is complete."""
         self._dirty |= dict.fromkeys(names)
-        if not self._is_closed and (self._task is None or self._task.done()):
-            self._task = asyncio.get_running_loop().create_task(self._push())
+        if not self._is_closed and self._pushing.are_done:
+            self._pushing.start(self._push())
 
     async def _push(self) -> None:
         while self._dirty and (receiver := self._receiver()) is not None:
@@ -94,9 +95,7 @@ class Replica:
     async def close(self) -> None:
         """Stop sending."""
         self._is_closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await self._pushing.end()
 
 
 class Programs:

@@ -16,6 +16,7 @@ from opavnic.cluster.machines.node import digest_of
 from opavnic.cluster.protocol.membership import NO_DIGEST
 from opavnic.cluster.protocol.placement import MAX_LOADS, Loads
 from opavnic.cluster.protocol.zenoh_config import SessionPlan
+from opavnic.cluster.zenoh.tasks import Tasks
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.run.daemon import run_lab
@@ -94,9 +95,7 @@ async def _unless(end: asyncio.Event, coming: Any) -> Any:
         await asyncio.wait({task, ending}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else None
     finally:
-        ending.cancel()
-        task.cancel()
-        await asyncio.gather(task, ending, return_exceptions=True)
+        await Tasks((task, ending)).end()
 
 
 def _short(text: str) -> str:

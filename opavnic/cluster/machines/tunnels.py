@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.directory import MachineDirectory
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.zenoh.sockets import PeerSocket, Streams
+from opavnic.cluster.zenoh.tasks import Tasks
 from opavnic.lab.ownership.runtime import LabDir
 
 log = logging.getLogger("opavnic.cluster")
@@ -32,8 +33,8 @@ class ControlTunnels:
     def __init__(self, machine: MachineDirectory) -> None:
         self._machine = machine
         self._opening: asyncio.Task[list[asyncio.Server]] | None = None
-        self._running: dict[asyncio.Task[None], NodeName] = {}
-        """Each tunnel, with the machine at the other end."""
+        self._running = Tasks()
+        """Each tunnel, named after the machine at the other end."""
         machine.verbs["control"] = self._requested
 
     def open(self, machines: Iterable[str]) -> None:
@@ -51,27 +52,21 @@ class ControlTunnels:
 
     def lost(self, name: NodeName) -> None:
         """End the tunnels to and from a machine that has left."""
-        for task in [task for task, other in self._running.items() if other == name]:
-            task.cancel()
+        for task in self._running:
+            if task.get_name() == name:
+                task.cancel()
 
     async def close(self) -> None:
         """End all tunnels."""
         if self._opening is not None:
             for server in await self._opening:
                 server.close()
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-    def _run(self, name: NodeName, tunnel: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(tunnel)
-        self._running[task] = name
-        task.add_done_callback(self._running.pop)
+        await self._running.end()
 
     # --- to another machine --------------------------------------------------------------------------------
 
     def _begin(self, name: NodeName, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._run(name, self._forward(name, (reader, writer)))
+        self._running.start(self._forward(name, (reader, writer)), name)
 
     async def _forward(self, name: NodeName, near: Streams) -> None:
         try:
@@ -97,7 +92,11 @@ class ControlTunnels:
 
     async def _requested(self, sender: NodeName, _body: dict[str, Any]) -> dict[str, Any]:
         self._machine.check_trust(sender)
-        return self._machine.transport.expect(sender, lambda socket: self._run(sender, self._serve(socket)))
+
+        def accepted(socket: PeerSocket) -> None:
+            self._running.start(self._serve(socket), sender)
+
+        return self._machine.transport.expect(sender, accepted)
 
     async def _serve(self, socket: PeerSocket) -> None:
         try:

@@ -18,6 +18,7 @@ from hfi_sim.base.errors import HfiSimError
 from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.zenoh_config import ROOT
+from opavnic.cluster.zenoh.tasks import Tasks
 
 if TYPE_CHECKING:
     import zenoh
@@ -45,7 +46,7 @@ class Requests:
         self._is_admitted = is_admitted
         self._loop: asyncio.AbstractEventLoop
         self._unread = threading.BoundedSemaphore(MAX_UNREAD)
-        self._served: set[asyncio.Task[None]] = set()
+        self._served = Tasks()
 
     def soon(self, call: Callable[..., None], *arguments: Any) -> None:
         """Run `call` in the loop, in the order of these calls. From any thread."""
@@ -132,9 +133,7 @@ class Requests:
         elif len(self._served) >= MAX_SERVED:
             self._refuse(query, f"busy with {MAX_SERVED} requests")
         else:
-            task = self._loop.create_task(self._serve(query, NodeName(sender), verb, body))
-            self._served.add(task)
-            task.add_done_callback(self._served.discard)
+            self._served.start(self._serve(query, NodeName(sender), verb, body))
 
     async def _serve(self, query: zenoh.Query, sender: NodeName, verb: str, body: dict[str, Any]) -> None:
         try:
@@ -155,9 +154,7 @@ class Requests:
 
     async def close(self) -> None:
         """Refuse the requests that are being served."""
-        for task in tuple(self._served):
-            task.cancel()
-        await asyncio.gather(*self._served, return_exceptions=True)
+        await self._served.end()
 
 
 async def reply_to(

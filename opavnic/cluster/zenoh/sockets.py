@@ -21,6 +21,7 @@ from opavnic.cluster.errors import ClusterError, ClusterInputError
 from opavnic.cluster.protocol.membership import NodeName
 from opavnic.cluster.protocol.zenoh_config import LEASE_S, Address, Credentials
 from opavnic.cluster.zenoh.credentials import name_in
+from opavnic.cluster.zenoh.tasks import Tasks
 
 CONNECT_S: Final = 3.0
 """Time limit for a connection to one address, for its ticket to come, and for TLS to begin."""
@@ -107,7 +108,7 @@ class PeerListener:
         self._listening: list[socket.socket] = []
         self._expected: dict[bytes, tuple[NodeName, Callable[[PeerSocket], None]]] = {}
         """By ticket."""
-        self._accepting: set[asyncio.Task[None]] = set()
+        self._accepting = Tasks()
         self._hosts: list[str] = []
         self._port = 0
 
@@ -155,9 +156,7 @@ class PeerListener:
             if len(self._accepting) >= BACKLOG:
                 one.close()
                 return
-            task = asyncio.get_running_loop().create_task(self._admit(one))
-            self._accepting.add(task)
-            task.add_done_callback(self._accepting.discard)
+            self._accepting.start(self._admit(one))
 
     async def _admit(self, one: socket.socket) -> None:
         """Wait for the ticket of a connection; without one that is expected it ends."""
@@ -204,8 +203,7 @@ class PeerListener:
             asyncio.get_running_loop().remove_reader(one)
             one.close()
         self._listening.clear()
-        for task in self._accepting:
-            task.cancel()
+        self._accepting.cancel()
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -19,6 +19,7 @@ from opavnic.cluster.protocol.zenoh_config import COORDINATOR, SessionPlan, chec
 from opavnic.cluster.zenoh.requests import Requests
 from opavnic.cluster.zenoh.session import check_zenoh, open_session
 from opavnic.cluster.zenoh.sockets import PeerListener, PeerSocket
+from opavnic.cluster.zenoh.tasks import Tasks
 
 if TYPE_CHECKING:
     import zenoh
@@ -68,7 +69,7 @@ class ZenohTransport:
         self.verbs |= {CHANGED: self._has_changed} if plan.join else {JOIN: self._requested_to_join}
         self._again = asyncio.Event()
         """Of a member: it should request to join again."""
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Tasks()
         self._session: zenoh.Session | None = None
         self._declared: list[Any] = []
 
@@ -85,7 +86,7 @@ class ZenohTransport:
             self._declare(self._session)
             if self._plan.join:
                 await self._join_first()
-                self._run(self._keep_joined())
+                self._tasks.start(self._keep_joined())
         except BaseException:
             await self.stop()
             raise
@@ -93,19 +94,12 @@ class ZenohTransport:
     async def stop(self) -> None:
         """Leave the fabric."""
         session, self._session = self._session, None
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.end()
         self._listener.close()
         if session is not None:
             await self._requests.close()
             self._declared.clear()
             await asyncio.to_thread(session.close)
-
-    def _run(self, work: Any) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _declare(self, session: zenoh.Session) -> None:
         import zenoh
@@ -161,7 +155,7 @@ class ZenohTransport:
         for name, state in changes:
             self.on_node(name, state)
         for name in self.nodes if changes and not self._plan.join else ():
-            self._run(self._say_changed(name))
+            self._tasks.start(self._say_changed(name))
 
     async def _say_changed(self, name: NodeName) -> None:
         with contextlib.suppress(PeerRequestError):  # it asks again by itself
