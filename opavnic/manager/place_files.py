@@ -15,14 +15,6 @@ from opavnic.lab.ownership.places import runtime_root
 _SUFFIX: Final = ".sock"
 
 
-class DatabaseInUseError(OpavnicError):
-    """Another manager has the database."""
-
-
-class NoManagerError(OpavnicError):
-    """No manager, or more than one, is meant."""
-
-
 def sockets_dir() -> Path:
     """Return the directory of control sockets: beside that of labs, /run/opavnic-em for root."""
     root = runtime_root()
@@ -45,7 +37,7 @@ def sockets() -> list[Path]:
 def socket_of(text: str) -> Path:
     """Return the socket that a user means by its path, or by the GUID of the manager's port.
 
-    Raises:  NoManagerError: there is none.
+    Raises:  OpavnicError: there is none.
     """
     guid = text.lower().removeprefix("0x")
     found = [path for path in sockets() if path.stem == guid.zfill(16)]
@@ -53,7 +45,7 @@ def socket_of(text: str) -> Path:
     if path.is_socket():
         return path
     there = ", ".join(f"0x{path.stem}" for path in sockets()) or "none"
-    raise NoManagerError(
+    raise OpavnicError(
         f"{text}: no control socket of an Ethernet Manager, nor a port GUID (there are: {there})"
     )
 
@@ -62,13 +54,13 @@ def socket_of(text: str) -> Path:
 def sole_user(database: str) -> Iterator[None]:
     """Keep a database that exists to this process until the context is left, which is to be after it is closed.
 
-    Raises:  DatabaseInUseError: another process has it.
+    Raises:  OpavnicError: another process has it.
     """
     with open(database, "rb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DatabaseInUseError(
+            raise OpavnicError(
                 f"--database {database}: another Ethernet Manager uses it; each has one of its own"
             ) from None
         yield

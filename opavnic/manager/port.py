@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PortEvent, PortState
 from opavnic.manager.port_files import PortReading
-from opavnic.manager.transport import PortView, UmadTransport
+from opavnic.manager.transport import UmadTransport
 
 
 class ManagerPort:
@@ -19,7 +19,7 @@ class ManagerPort:
 
     def __init__(self, reading: PortReading, clock: Clock) -> None:
         self.reading = reading
-        self.mad = UmadTransport(clock, self._view)
+        self.mad = UmadTransport(clock, lambda: self.reading)
         self._handlers: list[Callable[[PortEvent], None]] = []
         self._connected = False
 
@@ -88,9 +88,6 @@ class ManagerPort:
         for event in _events(before, self.reading, state, self.state):
             for handler in tuple(self._handlers):
                 handler(event)
-
-    def _view(self) -> PortView:
-        return PortView(self.reading.lid, self.reading.pkeys, self.reading.pkey_index)
 
 
 def _events(

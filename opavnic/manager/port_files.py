@@ -13,16 +13,11 @@ from typing import Final
 from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import hint
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, PortState
-from opavnic.base.errors import OpavnicError
 
 SYSFS: Final = Path("/sys/class")
 DEVICES: Final = Path("/dev/infiniband")
 _PORT_BITS: Final = 30
 """Where the number of a port, less one, stands in its GUID. Source: stl_helper.h of opa-fm: NodeGUIDtoPortGUID."""
-
-
-class NoPortError(OpavnicError, InputError):
-    """No port of this machine is the one that is meant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,49 +52,35 @@ class PortReading:
         return self.pkeys.index(self.management_pkey) if self.management_pkey else 0
 
 
-@dataclass(frozen=True, slots=True)
-class PortChoice:
-    """Which port is meant; without any of these, the first active one."""
+def find_port(device: str, name: str, sysfs: Path = SYSFS, devices: Path = DEVICES) -> PortReading:
+    """Return the port that is meant; without device and name, the first active one.
 
-    device: str = ""
-    """Path of a umad device."""
-    port: str = ""
-    """HFI:PORT as the kernel calls it, HFI (its first port), or a port GUID."""
-
-    def __str__(self) -> str:
-        return self.device or self.port or "the first active port"
-
-
-def find_port(choice: PortChoice, sysfs: Path = SYSFS, devices: Path = DEVICES) -> PortReading:
-    """Return the port that is meant.
-
-    Raises:  NoPortError: there is none; the message has those that there are.
+    Args:    device: path of a umad device. name: HFI:PORT as the kernel calls it, HFI (its first port), or a port GUID.
+    Raises:  InputError: there is none; the message has those that there are.
     """
     ports = all_ports(sysfs, devices)
-    if choice.device:
-        wanted = Path(choice.device).absolute()
+    if device:
+        wanted = Path(device).absolute()
         found = [
             port for port in ports if wanted == Path(port.device) or wanted.name == Path(port.device).name
         ]
-    elif choice.port:
-        text = choice.port.lower().removeprefix("0x")
+    elif name:
+        text = name.lower().removeprefix("0x")
         found = [
-            port
-            for port in ports
-            if choice.port in (port.name, port.hfi) or text.zfill(16) == f"{port.guid:016x}"
+            port for port in ports if name in (port.name, port.hfi) or text.zfill(16) == f"{port.guid:016x}"
         ]
     else:
         found = [port for port in ports if port.state is PortState.ACTIVE] or list(ports)
     if found:
         return found[0]
     if not ports:
-        raise NoPortError(
+        raise InputError(
             f"this machine has no port with a umad device (none in {sysfs / 'infiniband_mad'}): it takes an HFI, its "
             "driver hfi1 and the module ib_umad; in a lab: opavnic exec --umad HOST -- ..."
         )
     there = ", ".join(f"{port.name} ({port.device}, {port.guid:#018x})" for port in ports)
-    raise NoPortError(
-        f"{choice}: no such port{hint(str(choice), [port.name for port in ports], 0)}; there are {there}"
+    raise InputError(
+        f"{device or name}: no such port{hint(device or name, [port.name for port in ports], 0)}; there are {there}"
     )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from hfi_sim.base.errors import InputError
-from opavnic.base.errors import OpavnicError
 from opavnic.management.em_service import EmCommands
 from opavnic.manager.control_socket import Handler, HttpRequest, Reply
 from opavnic.state.em import (
@@ -26,10 +25,6 @@ log = logging.getLogger("opavnic.manager")
 
 _LIMIT: Final = 100
 Routes = dict[tuple[str, str], Handler]
-
-
-class RequestError(OpavnicError, InputError):
-    """A request makes no sense."""
 
 
 def metrics_route(state: Callable[[], EmState]) -> Routes:
@@ -52,7 +47,7 @@ def routes_of(commands: EmCommands, state: Callable[[], EmState]) -> Routes:
         data = request.json()
         memory = data.get("memory", True) if isinstance(data, dict) else None
         if not isinstance(memory, bool):
-            raise RequestError('the body is not {"memory": true} or {"memory": false}')
+            raise InputError('the body is not {"memory": true} or {"memory": false}')
         log.info("the Ethernet Manager is restarted%s", "" if memory else ", without its database")
         return await commands.restart(memory=memory)
 
@@ -96,46 +91,36 @@ _LABEL: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 def metrics_text(state: EmState) -> str:
     """Return the metrics of a manager that is a program."""
-    return "".join(_lines(state))
-
-
-def _lines(state: EmState) -> Iterator[str]:
-    def metric(name: str, kind: str, meaning: str, value: float, labels: str = "") -> str:
-        full = f"opavnic_em_{name}"
-        return f"# HELP {full} {meaning}\n# TYPE {full} {kind}\n{full}{labels} {_number(value)}\n"
-
-    yield metric("master", "gauge", "1: this manager is the master.", state.role == "master")
-    yield metric("converged", "gauge", "1: every reachable agent is as configured.", state.converged)
-    yield metric("trouble", "gauge", "Lines of trouble that em status has.", len(state.trouble))
-    yield metric("virtual_switches", "gauge", "Virtual switches of the configuration.", state.vesws)
-    yield metric("vports", "gauge", "Vports that the manager knows.", state.vports)
-    yield metric("ports", "gauge", "HFI ports in service that announce Ethernet.", state.ports)
-    yield metric("silent_ports", "gauge", "Ports whose agents do not answer.", len(state.silent))
-    yield metric("sets_total", "counter", "Sets sent to agents since the start of the manager.", state.sets)
-    program = state.program
-    if program is None:
-        return
-    labels = "{" + ",".join(
-        f'{name}="{value.translate(_LABEL)}"'
-        for name, value in (("port", program.port), ("guid", program.guid), ("version", program.version))
-    ) + "}"  # fmt: skip
-    yield metric("info", "gauge", "The port that the manager runs on.", 1, labels)
-    yield metric("port_active", "gauge", "1: that port is ACTIVE.", program.state == "ACTIVE")
-    yield metric("lid", "gauge", "LID of that port.", program.lid)
-    yield metric("sm_lid", "gauge", "LID of the subnet manager.", program.sm_lid)
-    yield metric(
-        "start_time_seconds", "gauge", "Start of the program, seconds since 1970.", program.started_at
-    )
-    yield metric(
-        "device_silent_seconds", "gauge", "Time for which the device takes no MAD.", program.device_silent_s
-    )
-    yield metric("mads_sent_total", "counter", "MADs written to the umad device.", program.mads_sent)
-    yield metric("mads_received_total", "counter", "Messages read from it.", program.mads_received)
-    yield metric("mads_timed_out_total", "counter", "Requests without a response.", program.mads_timed_out)
-    yield metric(
-        "mads_foreign_total", "counter", "MADs that nothing awaited, or malformed.", program.mads_foreign
-    )
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(value)
+    rows: list[tuple[str, float, str]] = [
+        ("master", state.role == "master", "1: this manager is the master."),
+        ("converged", state.converged, "1: every reachable agent is as configured."),
+        ("trouble", len(state.trouble), "Lines of trouble that em status has."),
+        ("virtual_switches", state.vesws, "Virtual switches of the configuration."),
+        ("vports", state.vports, "Vports that the manager knows."),
+        ("ports", state.ports, "HFI ports in service that announce Ethernet."),
+        ("silent_ports", len(state.silent), "Ports whose agents do not answer."),
+        ("sets_total", state.sets, "Sets sent to agents since the start of the manager."),
+    ]
+    labels = ""
+    if (program := state.program) is not None:
+        named = {"port": program.port, "guid": program.guid, "version": program.version}
+        labels = ",".join(f'{name}="{value.translate(_LABEL)}"' for name, value in named.items())
+        rows += [
+            ("info", 1, "The port that the manager runs on."),
+            ("port_active", program.state == "ACTIVE", "1: that port is ACTIVE."),
+            ("lid", program.lid, "LID of that port."),
+            ("sm_lid", program.sm_lid, "LID of the subnet manager."),
+            ("start_time_seconds", program.started_at, "Start of the program, seconds since 1970."),
+            ("device_silent_seconds", program.device_silent_s, "Time for which the device takes no MAD."),
+            ("mads_sent_total", program.mads_sent, "MADs written to the umad device."),
+            ("mads_received_total", program.mads_received, "Messages read from it."),
+            ("mads_timed_out_total", program.mads_timed_out, "Requests without a response."),
+            ("mads_foreign_total", program.mads_foreign, "MADs that nothing awaited, or malformed."),
+        ]
+    lines = []
+    for name, value, meaning in rows:
+        full, kind = f"opavnic_em_{name}", "counter" if name.endswith("_total") else "gauge"
+        shown = f"{full}{{{labels}}}" if name == "info" else full
+        number = int(value) if value == int(value) else value
+        lines.append(f"# HELP {full} {meaning}\n# TYPE {full} {kind}\n{shown} {number}\n")
+    return "".join(lines)

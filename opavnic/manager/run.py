@@ -16,9 +16,9 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from hfi_sim.base.errors import HfiSimError
+from hfi_sim.base.errors import HfiSimError, InputError
 from hfi_sim.management.sa.session import SaSession
 from hfi_sim.management.umad.abi import UmadHeader
 from opavnic.lab.file.em_file import EmFile
@@ -29,7 +29,7 @@ from opavnic.manager.port import ManagerPort, port_trouble
 from opavnic.manager.port_files import PortReading, PortWatch, find_port
 from opavnic.manager.port_names import DescribedPorts
 from opavnic.manager.routes_service import metrics_route, routes_of
-from opavnic.manager.run_options import ManagerOptions, OptionError
+from opavnic.manager.run_options import ManagerOptions
 from opavnic.manager.transport import AGENTS
 from opavnic.manager.umad_files import DeviceError, UmadDevice, opened
 from opavnic.state.em import EmProgramState, EmState
@@ -62,13 +62,13 @@ class ManagerProgram:
     def __init__(self, options: ManagerOptions) -> None:
         """Prepare.
 
-        Raises:  ConfigError: the configuration has mistakes. NoPortError: there is no such port.
+        Raises:  ConfigError: the configuration has mistakes. InputError: there is no such port.
         """
         self.options = options
         self.started_at = time.time()
         self._config = read_config(options.config)
         self._loop = asyncio.get_running_loop()
-        self.port = ManagerPort(find_port(options.choice), self._loop)
+        self.port = ManagerPort(find_port(options.device, options.port), self._loop)
         self._device: UmadDevice | None = None
         self._device_trouble = ""
         self._opening: asyncio.Task[None] | None = None
@@ -107,7 +107,7 @@ class ManagerProgram:
             if self.options.metrics:
                 address, _, number = self.options.metrics.rpartition(":")
                 if not number.isdecimal() or not 0 < int(number) < 1 << 16:
-                    raise OptionError(
+                    raise InputError(
                         f"--metrics {self.options.metrics}: ADDRESS:PORT is needed, as 127.0.0.1:9712"
                     )
                 scrape = HttpServer(metrics_route(self.state))
@@ -248,10 +248,10 @@ class ManagerProgram:
         return found
 
     def _say(self) -> None:
-        news = self._reported.news(self.state().trouble)
-        for line in news.begun:
+        begun, ended = self._reported.news(self.state().trouble)
+        for line in begun:
             log.warning("%s", line)
-        for line in news.ended:
+        for line in ended:
             log.info("over: %s", line)
 
     def _status(self) -> str:
@@ -362,26 +362,19 @@ AT_ONCE: Final = 20
 """New lines that are said at a time; of more, only the number."""
 
 
-class News(NamedTuple):
-    """What is to be said."""
-
-    begun: list[str]
-    ended: list[str]
-
-
 class Reported:
     """What has been said and holds still."""
 
     def __init__(self) -> None:
         self._lines: dict[str, None] = {}
 
-    def news(self, lines: Iterable[str]) -> News:
+    def news(self, lines: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return what is new among all that holds now, and what holds no more."""
         now = dict.fromkeys(lines)
         begun = [line for line in now if line not in self._lines]
         ended = [line for line in self._lines if line not in now]
         self._lines = now
-        return News(_cut(begun), _cut(ended))
+        return _cut(begun), _cut(ended)
 
 
 def _cut(lines: list[str]) -> list[str]:

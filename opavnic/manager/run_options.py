@@ -11,14 +11,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from hfi_sim.base.errors import InputError
-from opavnic.base.errors import OpavnicError
-from opavnic.manager.port_files import PortChoice
-
-
-class OptionError(OpavnicError, InputError):
-    """The value of an option makes no sense."""
-
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
@@ -31,11 +23,6 @@ class ManagerOptions:
     control: str = field(default="", metadata={"flag": "--control", "metavar": "SOCKET"})
     metrics: str = field(default="", metadata={"flag": "--metrics", "metavar": "ADDRESS:PORT"})
     only: tuple[str, ...] = field(default=(), metadata={"flag": "--only", "metavar": "HOST"})
-
-    @property
-    def choice(self) -> PortChoice:
-        """The port that is meant."""
-        return PortChoice(self.device, self.port)
 
 
 FLAGS: Final = {

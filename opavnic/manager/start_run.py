@@ -8,6 +8,7 @@ import os
 import sys
 from typing import Final
 
+from hfi_sim.base.text import visible
 from opavnic.manager.run_options import ManagerOptions
 
 _JOURNAL: Final = {logging.DEBUG: "<7>", logging.INFO: "<6>", logging.WARNING: "<4>", logging.ERROR: "<3>"}
@@ -34,18 +35,9 @@ class _Lines(logging.Formatter):
         self._journal = journal
 
     def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record).rstrip("\n")
-        shown = "\n".join(
-            "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line) for line in text.split("\n")
-        )
-        if not self._journal:
-            return shown
-        mark = _JOURNAL.get(record.levelno, "<6>")
-        return "\n".join(mark + line for line in shown.split("\n"))
-
-
-def _visible(line: str) -> str:
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
+        mark = _JOURNAL.get(record.levelno, "<6>") if self._journal else ""
+        lines = super().format(record).rstrip("\n").split("\n")
+        return "\n".join(mark + visible(line) for line in lines)
 
 
 def _log_to_stderr(verbose: bool) -> None:

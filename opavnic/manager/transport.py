@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.errors import WireError
@@ -24,6 +24,7 @@ from hfi_sim.wire.mad.header import (
     Method,
     mad_size,
 )
+from opavnic.manager.port_files import PortReading
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI
 from vema.em.desired.election import ELECTION_CLASS, ELECTION_OUI
 
@@ -44,15 +45,6 @@ AGENTS: Final = (
 """The agents of an EM at the device: traps of agents, reports of subnet administration, heartbeats of other EMs."""
 
 
-class PortView(NamedTuple):
-    """What the transport has to know of its port."""
-
-    lid: int
-    pkeys: Sequence[int]
-    pkey_index: int
-    """The place of the management partition in the table."""
-
-
 @dataclass(slots=True)
 class TransportCounters:
     """What has passed."""
@@ -66,25 +58,21 @@ class TransportCounters:
     """MADs that the device did not take."""
 
 
-class _OpenRequest(NamedTuple):
-    mgmt_class: int
-    done: Done
-
-
 class UmadTransport:
     """A `vema.em.service.interfaces.MadTransport`."""
 
-    def __init__(self, clock: Clock, view: Callable[[], PortView]) -> None:
-        """Begin without a device: requests are not answered until there is one."""
+    def __init__(self, clock: Clock, port: Callable[[], PortReading]) -> None:
+        """Begin without a device: requests are not answered until there is one. Args: port: returns it as it is."""
         self.counters = TransportCounters()
         self.on_refused: Callable[[UmadHeader, OSError], None] = lambda *_: None
         """Called where the device has not taken a MAD."""
         self._clock = clock
-        self._view = view
+        self._port = port
         self._write: Callable[[bytes], None] | None = None
         self._agent_of: Mapping[tuple[int, int], int] = {}
         self._agents = AgentTable()
-        self._open: dict[int, _OpenRequest] = {}
+        self._open: dict[int, tuple[int, Done]] = {}
+        """Class and receiver of the response, by transaction id."""
         self._tid = 0
 
     # --- the device ----------------------------------------------------------------------------------------
@@ -101,8 +89,8 @@ class UmadTransport:
         """Go on without a device: no open request is answered any more."""
         self._write = None
         given_up, self._open = list(self._open.values()), {}
-        for waiting in given_up:
-            waiting.done(None)
+        for _, done in given_up:
+            done(None)
 
     @property
     def open_requests(self) -> int:
@@ -123,7 +111,7 @@ class UmadTransport:
         if self._write is None:
             self._clock.call_later(timeout_s * (1 + retries), done, None)
             return tid
-        self._open[tid] = _OpenRequest(mad.header.mgmt_class, done)
+        self._open[tid] = mad.header.mgmt_class, done
         timeout_ms = min(max(1, round(timeout_s * 1000)), _MAX_MS)
         self._send(dlid, mad.build(tid), sl, timeout_ms, retries)
         return tid
@@ -136,7 +124,7 @@ class UmadTransport:
         agent = self._agent_of.get((mad[1], mad[2]))
         if self._write is None or agent is None:
             return
-        view = self._view()
+        port = self._port()
         header = UmadHeader(
             agent_id=agent,
             timeout_ms=timeout_ms,
@@ -144,10 +132,10 @@ class UmadTransport:
             length=len(mad),
             lid=dlid,
             sl=sl,
-            pkey_index=view.pkey_index,
+            pkey_index=port.pkey_index,
         )
         least = max(_HEADERS, mad_size(mad[0]))
-        head = header.build(with_pkey=True, with_gid=needs_gid(view.lid))
+        head = header.build(with_pkey=True, with_gid=needs_gid(port.lid))
         self.counters.sent += 1
         self._write(head + mad.ljust(least, b"\0"))
 
@@ -158,9 +146,7 @@ class UmadTransport:
         mad = message[HEADER_SIZE:]
         if mad[3] & RESPONSE_BIT:
             return
-        waiting = self._open.pop(int.from_bytes(mad[TID]) & _LOW_TID, None)
-        if waiting is not None:
-            waiting.done(None)
+        self._unanswered(int.from_bytes(mad[TID]))
 
     # --- receiving -----------------------------------------------------------------------------------------
 
@@ -190,30 +176,29 @@ class UmadTransport:
             self.counters.foreign += 1
             return
         if umad.status:
-            self._give_up(umad.status, header)
+            self.counters.timed_out += umad.status == errno.ETIMEDOUT
+            self._unanswered(header.tid)
         elif header.method & RESPONSE_BIT and header.method != Method.REPORT_RESP:
-            waiting = self._open.get(header.tid & _LOW_TID)
-            if waiting is None or waiting.mgmt_class != header.mgmt_class:
+            mgmt_class, done = self._open.get(header.tid & _LOW_TID, (None, None))
+            if done is None or mgmt_class != header.mgmt_class:
                 self.counters.foreign += 1
                 return
             del self._open[header.tid & _LOW_TID]
-            waiting.done(Mad(header, bytes(mad[MadHeader.SIZE :])))
+            done(Mad(header, bytes(mad[MadHeader.SIZE :])))
         else:
             self._unsolicited(umad, header, mad)
 
-    def _give_up(self, status: int, header: MadHeader) -> None:
-        if status == errno.ETIMEDOUT:
-            self.counters.timed_out += 1
-        waiting = self._open.pop(header.tid & _LOW_TID, None)
-        if waiting is not None:
-            waiting.done(None)
+    def _unanswered(self, tid: int) -> None:
+        _, done = self._open.pop(tid & _LOW_TID, (None, None))
+        if done is not None:
+            done(None)
 
     def _unsolicited(self, umad: UmadHeader, header: MadHeader, mad: bytes) -> None:
         agent = self._agents.of(header, mad)
         if agent is None:
             self.counters.foreign += 1
             return
-        pkeys = self._view().pkeys
+        pkeys = self._port().pkeys
         pkey = pkeys[umad.pkey_index] if umad.pkey_index < len(pkeys) else 0
         request = MadRequest(mad, header, umad.lid, pkey, umad.sl, umad.qpn)
         answer = agent.handler(request.whole())

@@ -73,7 +73,7 @@ EmOption = Annotated[
 def _program(lab: str | None, em: str | None) -> Path | None:
     """Return the socket of the program that is meant; None: the manager of a lab is.
 
-    Raises:  NoManagerError, LabError: there is none, or several.
+    Raises:  OpavnicError, LabError: there is none, or several.
     """
     from opavnic.lab.file.errors import NoLabError
     from opavnic.lab.ownership.runtime import running_lab

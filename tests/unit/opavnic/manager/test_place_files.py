@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.manager.place_files import DatabaseInUseError, sole_user
+from opavnic.base.errors import OpavnicError
+from opavnic.manager.place_files import sole_user
 
 
 def test_database_of_a_manager_is_refused_to_another_until_that_ends(tmp_path: Path) -> None:
     database = tmp_path / "em.db"
     database.touch()
-    taken = pytest.raises(DatabaseInUseError, match=r"em\.db: another Ethernet Manager uses it")
+    taken = pytest.raises(OpavnicError, match=r"em\.db: another Ethernet Manager uses it")
     with sole_user(str(database)), taken:
         sole_user(str(database)).__enter__()
     with sole_user(str(database)):

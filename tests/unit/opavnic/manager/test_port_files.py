@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.base.errors import InputError
 from hfi_sim.base.types import PortState
-from opavnic.manager.port_files import NoPortError, PortChoice, all_ports, find_port, read_port
+from opavnic.manager.port_files import all_ports, find_port, read_port
 
 
 def put(root: Path, umad: int, hfi: str, number: int = 1, *, state: str = "4: ACTIVE", lid: int = 2) -> None:
@@ -56,36 +57,34 @@ def test_reading_has_what_sysfs_says(sysfs: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "name"),
+    ("device", "name", "found"),
     [
-        (PortChoice(), "hfi1_1:1"),
-        (PortChoice(device="/dev/infiniband/umad0"), "hfi1_0:1"),
-        (PortChoice(device="umad10"), "hfi1_1:2"),
-        (PortChoice(port="hfi1_1:2"), "hfi1_1:2"),
-        (PortChoice(port="hfi1_1"), "hfi1_1:1"),
-        (PortChoice(port="0x001175010100000a"), "hfi1_1:2"),
-        (PortChoice(port="11750101000000"), "hfi1_0:1"),
+        ("", "", "hfi1_1:1"),
+        ("/dev/infiniband/umad0", "", "hfi1_0:1"),
+        ("umad10", "", "hfi1_1:2"),
+        ("", "hfi1_1:2", "hfi1_1:2"),
+        ("", "hfi1_1", "hfi1_1:1"),
+        ("", "0x001175010100000a", "hfi1_1:2"),
+        ("", "11750101000000", "hfi1_0:1"),
     ],
 )
 def test_port_is_found_by_device_name_guid_or_as_the_first_active(
-    sysfs: Path, choice: PortChoice, name: str
+    sysfs: Path, device: str, name: str, found: str
 ) -> None:
-    assert find_port(choice, sysfs).name == name
+    assert find_port(device, name, sysfs).name == found
 
 
 def test_without_an_active_port_the_first_is_taken(tmp_path: Path) -> None:
     put(tmp_path, 0, "hfi1_0", state="2: INIT")
     put(tmp_path, 1, "hfi1_1", state="1: DOWN")
-    assert find_port(PortChoice(), tmp_path).name == "hfi1_0:1"
+    assert find_port("", "", tmp_path).name == "hfi1_0:1"
 
 
 def test_port_that_is_not_there_is_refused_with_those_that_are(sysfs: Path) -> None:
-    with pytest.raises(
-        NoPortError, match=r"hfi1_2:1: no such port.*hfi1_0:1 \(/dev/infiniband/umad0, 0x0011"
-    ):
-        find_port(PortChoice(port="hfi1_2:1"), sysfs)
-    with pytest.raises(NoPortError, match="no port with a umad device"):
-        find_port(PortChoice(), sysfs / "none")
+    with pytest.raises(InputError, match=r"hfi1_2:1: no such port.*hfi1_0:1 \(/dev/infiniband/umad0, 0x0011"):
+        find_port("", "hfi1_2:1", sysfs)
+    with pytest.raises(InputError, match="no port with a umad device"):
+        find_port("", "", sysfs / "none")
 
 
 def test_port_that_vanishes_while_it_is_read_is_left_out(sysfs: Path) -> None:

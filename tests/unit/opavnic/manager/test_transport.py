@@ -8,10 +8,12 @@ import random
 import pytest
 
 from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.types import PortState
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.umad.abi import HEADER_SIZE, UmadHeader
 from hfi_sim.wire.mad.header import TID, Mad, MadClass, MadHeader, Method
-from opavnic.manager.transport import AGENTS, PortView, UmadTransport
+from opavnic.manager.port_files import PortReading
+from opavnic.manager.transport import AGENTS, UmadTransport
 from vema.base.types import EMA_OUI
 from vema.em.core.messages import build_request
 
@@ -22,8 +24,8 @@ class Device:
     def __init__(self, lid: int = 2) -> None:
         self.clock = ManualClock()
         self.written: list[bytes] = []
-        self.view = PortView(lid, (0x8001, 0xFFFF), 1)
-        self.transport = UmadTransport(self.clock, lambda: self.view)
+        port = PortReading("umad0", "hfi1_0", 1, 1, lid, 1, 0, PortState.ACTIVE, (0x8001, 0xFFFF))
+        self.transport = UmadTransport(self.clock, lambda: port)
         self.transport.connect(self.written.append, range(10, 10 + len(AGENTS)))
         self.answers: list[Mad | None] = []
 
