@@ -109,7 +109,8 @@ def pytest_configure(config: pytest.Config) -> None:
     pytest-asyncio warns every project that does not set `asyncio_default_fixture_loop_scope`. The tests of this plugin
     have a loop each with any value, so a project that has no coroutine fixtures of its own need not know it.
     """
-    from opavnic.testing.pytest_markers import OPTIONS, MarkerError, ini_limits
+    from hfi_sim.base.errors import InputError
+    from opavnic.testing.pytest_markers import OPTIONS, ini_limits
 
     warnings.filterwarnings(
         "ignore", r'The configuration option "asyncio_default_fixture_loop_scope" is unset'
@@ -117,7 +118,7 @@ def pytest_configure(config: pytest.Config) -> None:
     _engine(config)
     try:
         ini_limits(config)
-    except MarkerError as error:
+    except InputError as error:
         raise pytest.UsageError(str(error)) from error
     config.addinivalue_line(
         "markers", 'topology(kind, **numbers): the shape of the fabric, e.g. ("clos", spines=2)'

@@ -151,13 +151,10 @@ class SimulatedHfi(AskedHfi):
         return next((heard.mad for heard in self._heard if heard.mad[TID] == mad[TID]), None)
 
     def arm_neighbour(self) -> None:
-        """See `AskedHfi`."""
         self._switch.ports[NEIGHBOUR_PORT].state = PortState.ACTIVE
 
     def pull_cable(self) -> None:
-        """See `AskedHfi`."""
         self._fabric.set_links(self._fabric.links, False, by="pulled")
 
     def await_link(self) -> None:
-        """See `AskedHfi`."""
         self.clock.advance(1.0)

@@ -20,8 +20,7 @@ from opavnic.conformance.vector_setup import (
     VectorDatapath,
     VportSetup,
     VportState,
-    rx_counters,
-    tx_counters,
+    traffic_counters,
 )
 from opavnic.datapath.selection import load_native, why_not_native
 from opavnic.datapath.snapshot import add_vnic, take_demux, take_vport
@@ -49,7 +48,7 @@ class PythonDatapath:
             packet=hfi.sent[0] if hfi.sent else None,
             vl=adapter.forwarding.vl(frame, situation.vlan_tci),
             entropy=entropy_of(situation.flow_hash),
-            counters=tx_counters(adapter.counters),
+            counters=traffic_counters(adapter.counters, "tx"),
         )
 
     def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
@@ -57,7 +56,7 @@ class PythonDatapath:
         demux, adapters, netdevs = set_up_vports(vports)
         demux.receive(packet)
         frames = {num: netdev.received.popleft() for num, netdev in netdevs.items() if netdev.received}
-        return RxOutcome(frames, {num: rx_counters(adapter.counters) for num, adapter in adapters.items()})
+        return frames, {num: traffic_counters(adapter.counters, "rx") for num, adapter in adapters.items()}
 
 
 def configured_adapter(situation: EncapSituation, hfi: HfiStub) -> Adapter:
@@ -84,19 +83,9 @@ def set_up_vports(
     return demux, adapters, netdevs
 
 
-def _adapter(
-    netdev: MemoryNetdev,
-    vport_num: VportNum,
-    demux: VnicDemux,
-    hfi: HfiStub,
-) -> Adapter:
+def _adapter(netdev: MemoryNetdev, vport_num: VportNum, demux: VnicDemux, hfi: HfiStub) -> Adapter:
     return Adapter(
-        vport_num,
-        netdev,
-        hfi,
-        demux=demux,
-        report=lambda _vnic, _opcode: None,
-        driver_quirks=True,
+        vport_num, netdev, hfi, demux=demux, report=lambda _vnic, _opcode: None, driver_quirks=True
     )
 
 
@@ -144,7 +133,7 @@ class NativeVectorDatapath:
             packet=packets[0] if packets else None,
             vl=adapter.forwarding.vl(frame, situation.vlan_tci),
             entropy=entropy_of(situation.flow_hash),
-            counters=tx_counters(adapter.counters),
+            counters=traffic_counters(adapter.counters, "tx"),
         )
 
     def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
@@ -162,9 +151,9 @@ class NativeVectorDatapath:
             add_vnic(adapter, counts[vport])
         header = self._native.VNET_HEADER_SIZE
         numbers = {index[adapter]: num for num, adapter in adapters.items()}
-        return RxOutcome(
+        return (
             {numbers[vport]: frame[header:] for vport, frame in carrier.take_frames()},
-            {num: rx_counters(adapter.counters) for num, adapter in adapters.items()},
+            {num: traffic_counters(adapter.counters, "rx") for num, adapter in adapters.items()},
         )
 
 

@@ -31,7 +31,7 @@ from opavnic.conformance.asked_hfi import (
 )
 from opavnic.kernel.cache import KernelError, find_kernel
 from opavnic.kernel.drivers import HFI1
-from opavnic.kernel.hfi1_port import FM_TAIL, SmaMessage
+from opavnic.kernel.hfi1_port import ARM, FM_TAIL
 from opavnic.kernel.process import KernelProcess
 from opavnic.kernel.wire import IDLE, LINK, NEIGHBOUR, PhysicalLink, WireKind, build_frame, parse_frame
 
@@ -130,7 +130,7 @@ class Hfi1(AskedHfi):
 
     def arm_neighbour(self) -> None:
         """See `AskedHfi`; wait until the driver has seen it, in seconds at most."""
-        self.process.send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
+        self.process.send(build_frame(WireKind.IDLE, IDLE.build(message=ARM)))
         end = time.monotonic() + _PATIENCE_S
         while time.monotonic() < end:
             answer = self.ask(_STATES, PKEY_FULL_MANAGEMENT)

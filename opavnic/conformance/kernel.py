@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT
 from hfi_sim.fabric.topology import single_switch
@@ -33,11 +33,8 @@ Wait = Callable[[Callable[[], bool], str], None]
 _FIRST_TID: Final = 0x5_0000_0001
 
 
-class HeardMad(NamedTuple):
-    """A MAD that came back, with the P_Key of its packet."""
-
-    pkey: int
-    mad: bytes
+HeardMad = tuple[int, bytes]
+"""The P_Key of the packet in which a MAD came back, and the MAD."""
 
 
 class AskedPort:
@@ -84,7 +81,7 @@ class AskedPort:
         self._wait(
             lambda: any(heard.header.tid == last for heard in self._heard), f"an answer to {mad[:24].hex()}"
         )
-        return [HeardMad(heard.pkey, heard.mad) for heard in self._heard if heard.header.tid == tid]
+        return [(heard.pkey, heard.mad) for heard in self._heard if heard.header.tid == tid]
 
 
 def our_port(*, sets_need_full_member: bool = True) -> AskedPort:
@@ -178,7 +175,7 @@ def _reason(probe: MadProbe, theirs: Sequence[HeardMad], ours: Sequence[HeardMad
     """Return why these responses to a probe differ by design; empty if they should not."""
     if probe.by_design:
         return probe.by_design
-    same_mads = [heard.mad for heard in theirs] == [heard.mad for heard in ours]
+    same_mads = [mad for _, mad in theirs] == [mad for _, mad in ours]
     return ANSWERED_IN_FULL if same_mads and probe.pkey == PKEY_LIMITED_MANAGEMENT else ""
 
 
@@ -188,9 +185,9 @@ def _differences(
     if len(theirs) != len(ours):
         return [CaseDifference(number, f"{probe.name}, MADs that came back", len(theirs), len(ours))]
     found = []
-    for expected, got in zip(theirs, ours, strict=True):
-        if expected.pkey != got.pkey:
-            found.append(CaseDifference(number, f"{probe.name}, P_Key", hex(expected.pkey), hex(got.pkey)))
-        if expected.mad != got.mad:
-            found.append(CaseDifference(number, probe.name, expected.mad, got.mad))
+    for (expected_pkey, expected), (pkey, got) in zip(theirs, ours, strict=True):
+        if expected_pkey != pkey:
+            found.append(CaseDifference(number, f"{probe.name}, P_Key", hex(expected_pkey), hex(pkey)))
+        if expected != got:
+            found.append(CaseDifference(number, probe.name, expected, got))
     return found

@@ -15,55 +15,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.mad.attributes import PmAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import BASE_VERSION_IB, MadHeader, Method
-from hfi_sim.wire.mad.pma_attributes import (
-    DATA_PORT,
-    ERROR_PORT,
-    PORT_STATUS,
-    ErrorInfoPort,
-    ErrorInfoRequest,
-    PortCountersRequest,
-)
-from hfi_sim.wire.sma import tables
-from hfi_sim.wire.sma.node import NodeDescription, NodeInfo
-from hfi_sim.wire.sma.port_info import PortInfo, PortStateInfo
 from opavnic.conformance.asked_hfi import SMP_DATA, AskedHfi, SimulatedHfi
 from opavnic.conformance.mad_sessions import ARM, Exchange, MadSession
 from opavnic.conformance.result import CaseDifference, Result, read_cases
+from opavnic.management.management_attributes import PERFORMANCE, SUBNET
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SMA: Final[dict[int, Header]] = {
-    SubnetAttrId.NODE_DESCRIPTION: NodeDescription.HEADER,
-    SubnetAttrId.NODE_INFO: NodeInfo.HEADER,
-    SubnetAttrId.PORT_INFO: PortInfo.HEADER,
-    SubnetAttrId.PARTITION_TABLE: tables.PARTITION_TABLE,
-    SubnetAttrId.SL_TO_SC: tables.SL_TO_SC,
-    SubnetAttrId.SC_TO_SL: tables.SC_TO_SL,
-    SubnetAttrId.SC_TO_VLT: tables.SC_TO_VL,
-    SubnetAttrId.SC_TO_VLNT: tables.SC_TO_VL,
-    SubnetAttrId.VL_ARB: tables.VL_ARB,
-    SubnetAttrId.LED_INFO: tables.LED_INFO,
-    SubnetAttrId.PORT_STATE_INFO: PortStateInfo.HEADER,
-    SubnetAttrId.BUFFER_CONTROL: tables.BufferControl.HEADER,
-    SubnetAttrId.CONGESTION_INFO: tables.CONGESTION_INFO,
-    SubnetAttrId.HFI_CONGESTION_SETTING: tables.HfiCongestionSetting.HEADER,
-    SubnetAttrId.HFI_CONGESTION_CONTROL: tables.HFI_CONGESTION_CONTROL,
-}
-_PMA: Final[dict[int, tuple[int, Header]]] = {
-    PmAttrId.PORT_STATUS: (0, PORT_STATUS),
-    PmAttrId.DATA_PORT_COUNTERS: (PortCountersRequest.SIZE, DATA_PORT),
-    PmAttrId.ERROR_PORT_COUNTERS: (PortCountersRequest.SIZE, ERROR_PORT),
-    PmAttrId.ERROR_INFO: (ErrorInfoRequest.SIZE, ErrorInfoPort.HEADER),
-}
-"""Where the block of the port begins in a response, and what it is."""
 _MEMBER: Final = struct.Struct(">HHI")
 
 _MORE_KEYS: Final = "our ports have 64 P_Keys, an HFI1 has 16"
 _NO_BUFFERS: Final = "our links have buffers before a manager shares them: ARMED does not wait for that"
 _PLAN: Final = "speeds are those of the planned cable"
 _DEVICE: Final = "the virtual HFI has no EPROM, no module in its cage, and measures no link"
-_COUNTS: Final = (
+COUNTS: Final = (
     "packets and flits are counted by the virtual HFI, which is ours, with the questions of its start"
 )
 _TABLE: Final = "SCtoVLt, until it is set, is the link's own"
@@ -120,7 +86,7 @@ BY_DESIGN: Final = (
 )
 PM_BY_DESIGN: Final = (
     *(
-        Meant(attribute, name, _COUNTS)
+        Meant(attribute, name, COUNTS)
         for attribute in (PmAttrId.PORT_STATUS, PmAttrId.DATA_PORT_COUNTERS)
         for name in ("xmit_data", "rcv_data", "xmit_pkts", "rcv_pkts", "VLs")
     ),
@@ -130,7 +96,7 @@ PM_BY_DESIGN: Final = (
         PmAttrId.ERROR_INFO, "overrun_status", "hfi1 calls no overrun its first one until it is cleared", 0x80
     ),
     Meant(0x12, "data", "a P_Key that does not fit is counted as an error of constraints"),
-    Meant(0x1D, "data", _COUNTS),
+    Meant(0x1D, "data", COUNTS),
     Meant(0, "answer", "a Set of attribute 0 in InfiniBand's form is answered", False),
 )
 
@@ -164,8 +130,12 @@ def differences(asked: Exchange, got: bytes | None) -> Differences:
     if asked.is_smp and attribute == SubnetAttrId.AGGREGATE:
         return found | _members(expected[start:], got[start:])
     if asked.is_smp:
-        return found | _data(attribute, _SMA.get(attribute), expected[start:], got[start:])
+        return found | _data(attribute, _layout(attribute), expected[start:], got[start:])
     return found | _pm_data(asked, expected[start:], got[start:])
+
+
+def _layout(attribute: int) -> Header | None:
+    return SUBNET[attribute].header if attribute in SUBNET else None
 
 
 def _data(attribute: int, header: Header | None, expected: bytes, got: bytes) -> Differences:
@@ -188,7 +158,7 @@ def _members(expected: bytes, got: bytes) -> Differences:
         at = start + (length & 0x7F) * 8
         if heads[0] != heads[1]:
             found[SubnetAttrId.AGGREGATE, "member"] = (heads[0], heads[1])
-        found |= _data(attribute, _SMA.get(attribute), expected[start:at], got[start:at])
+        found |= _data(attribute, _layout(attribute), expected[start:at], got[start:at])
     return found
 
 
@@ -196,10 +166,11 @@ def _pm_data(asked: Exchange, expected: bytes, got: bytes) -> Differences:
     attribute = asked.attribute
     if expected == got:
         return {}
-    start, block = _PMA.get(attribute, (0, None))
-    is_ib = asked.mad[0] == BASE_VERSION_IB
-    if block is None or is_ib or expected[:start] != got[:start]:
+    kind = PERFORMANCE.get(attribute)
+    start = 0 if kind is None or kind.port is None else kind.head.size
+    if kind is None or asked.mad[0] == BASE_VERSION_IB or expected[:start] != got[:start]:
         return {(attribute, "data"): (expected.rstrip(b"\0"), got.rstrip(b"\0"))}
+    block = kind.port or kind.head
     end = start + block.size
     found = _data(attribute, block, expected[start:end], got[start:end])
     if expected[end:] != got[end:]:
@@ -223,7 +194,7 @@ Ask = Callable[[], AbstractContextManager[AskedHfi]]
 
 
 def simulated() -> AbstractContextManager[AskedHfi]:
-    """Return one of ours."""
+    """Return one of ours, whose link is up."""
     return nullcontext(SimulatedHfi())
 
 

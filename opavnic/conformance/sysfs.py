@@ -11,14 +11,15 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hfi_sim.management.umad.service import UmadService
 from opavnic.conformance.asked_hfi import AskedHfi, SimulatedHfi
 from opavnic.conformance.hfi1_kernel import Hfi1, activate, hfi1
+from opavnic.conformance.management import COUNTS, simulated
 from opavnic.conformance.result import CaseDifference, Result, read_cases
 from opavnic.devices.hfi_tree import DEV, hfi_tree
 from opavnic.devices.tree import Directory, Text
@@ -79,16 +80,6 @@ class SysfsCase:
         return {"state": self.state, "files": self.files}
 
 
-class MeantFile(NamedTuple):
-    """Files that differ because they are meant to."""
-
-    pattern: str
-    why: str
-
-
-_COUNTS: Final = (
-    "packets and flits are counted by the virtual HFI, which is ours, with the questions of its start"
-)
 _ONE_VL: Final = "a link without credits has one VL, on which all packets of ours are counted"
 _NO_VALUE: Final = "counters for which this fabric has no value are left out"
 _TIMES: Final = (
@@ -97,7 +88,7 @@ _TIMES: Final = (
 _OTHER_DEVICE: Final = "the device is another one: board, PCI subsystem, temperature, contexts for programs"
 _VERBS: Final = "there are no verbs: no CM, no SDMA engines, no netdevs of GIDs"
 _PATTERNS: Final = {
-    _COUNTS: (
+    COUNTS: (
         *(f"ports/1/counters/port_{way}_{what}" for way in ("xmit", "rcv") for what in ("data", "packets")),
         *(f"ports/1/hw_counters/{name}" for name in ("RxPkt", "RxWords", "TxPkt", "TxWords")),
         *(f"hw_counters/Dc{way}{what}" for way in ("Xmit", "Rcv") for what in ("Flits", "Pkts")),
@@ -119,10 +110,12 @@ _PATTERNS: Final = {
 }
 _DEVICE_FILES: Final = tuple(f"infiniband_{name}/dev" for name in ("mad/umad0", "mad/issm0", "verbs/uverbs0"))
 BY_DESIGN: Final = (
-    *(MeantFile(f"infiniband/hfi1_0/{name}", why) for why, names in _PATTERNS.items() for name in names),
-    *(MeantFile(name, "device files are those of a file system in user space") for name in _DEVICE_FILES),
+    *((f"infiniband/hfi1_0/{name}", why) for why, names in _PATTERNS.items() for name in names),
+    *((name, "device files are those of a file system in user space") for name in _DEVICE_FILES),
 )
-"""The first that fits. Counters without a value are missing files; others differ in what they say."""
+"""Patterns of files that are meant to differ, and why: the first that fits. Counters without a value are missing files;
+others differ in what they say.
+"""
 
 
 def reach(hfi: AskedHfi, state: str) -> None:
@@ -159,11 +152,6 @@ def _texts(path: str, directory: Directory) -> Iterator[tuple[str, str]]:
             yield from _texts(f"{path}{name}/", node)
         elif isinstance(node, Text):
             yield path + name, node.content()
-
-
-def simulated() -> AbstractContextManager[AskedHfi]:
-    """Return one of ours, whose link is up."""
-    return nullcontext(SimulatedHfi())
 
 
 def in_kernel() -> AbstractContextManager[AskedHfi]:

@@ -73,12 +73,14 @@ class _Target:
     """The agent of one port, and the mapping of the session's vports to its own."""
 
     def __init__(self, request: AskAgent, lid: int) -> None:
-        self._request = request
+        self.request = request
         self.lid = lid
         self._fresh: Iterator[int] = iter(self._find_fresh())
-        self._used: list[int] = []
+        self.used: list[int] = []
+        """All vports that sessions have created."""
         self._busy: dict[int, int] = {}
-        self._created: set[int] = set()
+        self.created: set[int] = set()
+        """Those that this session has created."""
         self._sink = ClassPortInfo.parse(self.ask(Method.GET, AttrId.CLASS_PORT_INFO, b"", 0))
 
     def _find_fresh(self) -> list[int]:
@@ -97,19 +99,15 @@ class _Target:
         Raises:  AgentError: no response, or an error.
         """
         request = build_request(method, attr_id, data, attr_mod=vport_num, tid=1)
-        response = self._request(self.lid, request.build())
+        response = self.request(self.lid, request.build())
         if response is None:
             raise AgentError(f"the agent at LID {self.lid:#x} does not answer")
         return read_response(request, Mad.parse(response))
 
-    def send(self, request: bytes) -> bytes | None:
-        """Send a request of the session."""
-        return self._request(self.lid, request)
-
     def begin_session(self) -> None:
         """Put the agent in the initial state of every session."""
         self._busy.clear()
-        self._created.clear()
+        self.created.clear()
         self.ask(Method.SET, AttrId.CLASS_PORT_INFO, ClassPortInfo().build(), 0)
 
     def vport(self, wanted: int) -> int | None:
@@ -117,35 +115,22 @@ class _Target:
         if wanted not in self._busy:
             vport_num = next(self._fresh, None)
             if vport_num is None:
-                vport_num = next((n for n in self._used if n not in self._busy.values()), None)
+                vport_num = next((n for n in self.used if n not in self._busy.values()), None)
                 if vport_num is None:
                     return None
                 self.ask(Method.SET, AttrId.DELETE_VESW, b"", vport_num)
             self._busy[wanted] = vport_num
         return self._busy[wanted]
 
-    def exists(self, vport_num: int) -> bool:
-        """Return whether the session has created the vport."""
-        return vport_num in self._created
-
-    def was_used(self, vport_num: int) -> bool:
-        """Return whether any session has created the vport."""
-        return vport_num in self._used
-
     def made(self, vport_num: int) -> None:
         """Note that the session has created the vport."""
-        self._created.add(vport_num)
-        if vport_num not in self._used:
-            self._used.append(vport_num)
-
-    @property
-    def used(self) -> list[int]:
-        """All vports that sessions have created."""
-        return list(self._used)
+        self.created.add(vport_num)
+        if vport_num not in self.used:
+            self.used.append(vport_num)
 
     def restore(self) -> None:
         """Restore the state of the agent, except that the created vports still exist."""
-        for vport_num in self._used:
+        for vport_num in self.used:
             self.ask(Method.SET, AttrId.DELETE_VESW, b"", vport_num)
         self.ask(Method.SET, AttrId.CLASS_PORT_INFO, self._sink.build(), 0)
 
@@ -222,15 +207,15 @@ def _exchange(step: Json, target: _Target) -> tuple[bytes, bytes | None] | None:
     header = MadHeader.parse(request)
     refused = MadHeader.parse(recorded).status != 0
     if header.attr_id == AttrId.CLASS_PORT_INFO:
-        return recorded, target.send(request)
+        return recorded, target.request(target.lid, request)
     vport_num = target.vport(request[_VPORT_AT])
     if vport_num is None:
         return None
     makes = header.method == Method.SET and header.attr_id == AttrId.VESW_PORT_INFO
-    absent = not target.exists(vport_num) and not makes
-    if absent and target.was_used(vport_num):
+    absent = vport_num not in target.created and not makes
+    if absent and vport_num in target.used:
         return None
-    response = target.send(_with_vport(request, vport_num))
+    response = target.request(target.lid, _with_vport(request, vport_num))
     if makes:
         target.made(vport_num)
     recorded = _with_vport(recorded, vport_num)

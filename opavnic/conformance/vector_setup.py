@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import BufferToken
@@ -103,14 +103,8 @@ class VportSetup:
     state: VportState
 
 
-@dataclass(frozen=True, slots=True)
-class RxOutcome:
-    """The result of a received packet."""
-
-    frames: dict[int, bytes] = field(default_factory=dict)
-    """The delivered Ethernet frame, by vport."""
-    counters: dict[int, dict[str, int]] = field(default_factory=dict)
-    """Receive counters that are not 0, by vport."""
+RxOutcome = tuple[dict[int, bytes], dict[int, dict[str, int]]]
+"""The Ethernet frames that were delivered, and the receive counters that are not 0, both by vport."""
 
 
 class VectorDatapath(Protocol):
@@ -127,37 +121,18 @@ class VectorDatapath(Protocol):
         ...
 
 
-def tx_counters(counters: VnicCounters) -> dict[str, int]:
-    """Return the transmit counters that are not 0, under the names of the vectors."""
-    return _nonzero(
-        {
-            "tx_packets": counters.tx.packets,
-            "tx_bytes": counters.tx.bytes,
-            "tx_errors": counters.tx_errors,
-            "tx_fifo_errors": counters.tx_fifo_errors,
-            "tx_carrier_errors": counters.tx_carrier_errors,
-            "tx_dlid_zero": counters.tx_dlid_zero,
-            "tx_drop_state": counters.tx_drop_state,
-            **group_counters(counters.tx),
-        }
-    )
+_ERRORS: Final = {
+    "tx": ("errors", "fifo_errors", "carrier_errors", "dlid_zero", "drop_state"),
+    "rx": ("errors", "fifo_errors", "nohandler", "drop_state", "runt", "oversize"),
+}
 
 
-def rx_counters(counters: VnicCounters) -> dict[str, int]:
-    """Return the receive counters that are not 0, under the names of the vectors."""
-    return _nonzero(
-        {
-            "rx_packets": counters.rx.packets,
-            "rx_bytes": counters.rx.bytes,
-            "rx_errors": counters.rx_errors,
-            "rx_fifo_errors": counters.rx_fifo_errors,
-            "rx_nohandler": counters.rx_nohandler,
-            "rx_drop_state": counters.rx_drop_state,
-            "rx_runt": counters.rx_runt,
-            "rx_oversize": counters.rx_oversize,
-            **group_counters(counters.rx),
-        }
-    )
+def traffic_counters(counters: VnicCounters, way: Literal["tx", "rx"]) -> dict[str, int]:
+    """Return the counters of a direction that are not 0, under the names of the vectors."""
+    traffic: TrafficCounters = getattr(counters, way)
+    found = {f"{way}_packets": traffic.packets, f"{way}_bytes": traffic.bytes}
+    found |= {f"{way}_{name}": getattr(counters, f"{way}_{name}") for name in _ERRORS[way]}
+    return {name: count for name, count in (found | group_counters(traffic)).items() if count}
 
 
 def group_counters(traffic: TrafficCounters) -> dict[str, int]:
@@ -169,7 +144,3 @@ def group_counters(traffic: TrafficCounters) -> dict[str, int]:
         "vlan": traffic.vlan,
         **{f"s_{name}": count for name, count in zip(SIZE_NAMES, traffic.sizes, strict=True)},
     }
-
-
-def _nonzero(counters: dict[str, int]) -> dict[str, int]:
-    return {name: count for name, count in counters.items() if count}

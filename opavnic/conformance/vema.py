@@ -85,7 +85,7 @@ def _parse_step(step: Json) -> Json:
 
 
 class _SessionRun:
-    """A session in progress, with an HFI port's agent, as the driver would have it: the agent calls create_vnic."""
+    """A session in progress, with an HFI port's agent, as the driver would have it."""
 
     def __init__(self, session: VemaSession) -> None:
         self._session = session

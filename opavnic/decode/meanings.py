@@ -24,7 +24,7 @@ _ETHERTYPES: Final[dict[int, str]] = {
     0x88A8: "service VLAN tag (802.1ad)",
     0x88CC: "LLDP",
 }
-_ATTRIBUTES: Final[dict[int, type[Code]]] = {
+ATTRIBUTES: Final[dict[int, type[Code]]] = {
     MadClass.EMA: AttrId,
     MadClass.SUBN_LID: SubnetAttrId,
     MadClass.SUBN_DIRECTED: SubnetAttrId,
@@ -32,6 +32,7 @@ _ATTRIBUTES: Final[dict[int, type[Code]]] = {
     MadClass.PERFORMANCE: PmAttrId,
     ELECTION_CLASS: ElectionAttrId,
 }
+"""Codes of attributes by management class."""
 _STATUSES: Final[dict[int, type[Code]]] = {MadClass.SUBN_ADM: SaStatus, MadClass.PERFORMANCE: PmStatus}
 _DIRECTION: Final = 0x8000
 _OF_PORT: Final = frozenset(attr_id for attr_id in AttrId if attr_id.row.of_port)
@@ -113,7 +114,7 @@ def mad_field(name: str, value: int, header: MadHeader) -> str:
 
 def attribute(mgmt_class: int, attr_id: int) -> str:
     """Return the name of an attribute of a management class."""
-    return _ATTRIBUTES.get(mgmt_class, CommonAttrId).text_of(attr_id, "unknown attribute")
+    return ATTRIBUTES.get(mgmt_class, CommonAttrId).text_of(attr_id, "unknown attribute")
 
 
 def _status(mgmt_class: int, status: int) -> str:

@@ -169,10 +169,10 @@ class FileSystem:
         node = directory.entries.get(name) if isinstance(directory, Directory) else None
         if node is None:
             raise UmadError(errno.ENOENT, name)
-        return fuse.entry_out(attributes_of(node))
+        return fuse.entry_out(*attributes_of(node))
 
     def _getattr(self, request: FuseRequest) -> bytes:
-        return fuse.attr_out(attributes_of(self._tree.nodes[request.ino]))
+        return fuse.attr_out(*attributes_of(self._tree.nodes[request.ino]))
 
     def _setattr(self, request: FuseRequest) -> bytes:
         """Let what can be written be truncated, which does nothing, as `> umad0` in a shell; refuse the rest."""
@@ -180,7 +180,7 @@ class FileSystem:
         writable = isinstance(node, DeviceFile) or (isinstance(node, Text) and node.take is not None)
         if not writable or not fuse.SETATTR_IN.parse(request.body).valid & _TRUNCATE:
             raise UmadError(errno.EPERM, "a file of the device's driver")
-        return fuse.attr_out(attributes_of(node))
+        return fuse.attr_out(*attributes_of(node))
 
     def _readlink(self, request: FuseRequest) -> bytes:
         node = self._tree.nodes[request.ino]
@@ -435,7 +435,8 @@ _HANDLERS: Final[dict[int, Callable[[FileSystem, FuseRequest], bytes | None]]] =
 
 def _entries(directory: Directory) -> tuple[bytes, ...]:
     named = {".": directory, "..": directory.parent, **directory.entries}
-    return tuple(
-        fuse.directory_entry(node.ino, number, stat.S_IFMT(attributes_of(node).mode) >> 12, name)
-        for number, (name, node) in enumerate(named.items(), start=1)
-    )
+    found = []
+    for number, (name, node) in enumerate(named.items(), start=1):
+        ino, mode, _ = attributes_of(node)
+        found.append(fuse.directory_entry(ino, number, stat.S_IFMT(mode) >> 12, name))
+    return tuple(found)

@@ -147,19 +147,6 @@ class FuseRequest:
         return cls(head.opcode, head.unique, head.nodeid, head.pid, bytes(data[IN_HEADER.size :]))
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """What stat(2) shows of a file."""
-
-    ino: int
-    mode: int
-    size: int = 0
-
-    def build(self) -> bytes:
-        """Return struct fuse_attr; everything belongs to root."""
-        return ATTR.build(ino=self.ino, size=self.size, mode=self.mode, nlink=1, blksize=PAGE)
-
-
 def reply(unique: int, body: bytes = b"", error: int = 0) -> bytes:
     """Return the reply to a request: a body, or an errno."""
     return OUT_HEADER.build(len=OUT_HEADER.size + len(body), error=-error, unique=unique) + body
@@ -185,16 +172,20 @@ def init_out(minor: int, offered: int) -> bytes:
     )
 
 
-def entry_out(attributes: Attributes) -> bytes:
+def _attributes(ino: int, mode: int, size: int) -> bytes:
+    """Return struct fuse_attr; everything belongs to root."""
+    return ATTR.build(ino=ino, size=size, mode=mode, nlink=1, blksize=PAGE)
+
+
+def entry_out(ino: int, mode: int, size: int) -> bytes:
     """Return the answer to LOOKUP."""
-    ino = attributes.ino
     head = ENTRY_OUT.build(nodeid=ino, generation=1, entry_valid=FOREVER_S, attr_valid=FOREVER_S)
-    return head + attributes.build()
+    return head + _attributes(ino, mode, size)
 
 
-def attr_out(attributes: Attributes) -> bytes:
+def attr_out(ino: int, mode: int, size: int) -> bytes:
     """Return the answer to GETATTR."""
-    return ATTR_OUT.build(attr_valid=FOREVER_S) + attributes.build()
+    return ATTR_OUT.build(attr_valid=FOREVER_S) + _attributes(ino, mode, size)
 
 
 def directory_entry(ino: int, following: int, kind: int, name: str) -> bytes:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from hfi_sim.base.link_modes import FULL_MODE
@@ -90,24 +91,6 @@ class UmadHandle:
         return self._file.write(self._service.time(), data)
 
 
-class IsSm:
-    """issmN: while a program has it open, the port says that a subnet manager runs there."""
-
-    def __init__(self, port: HfiPort) -> None:
-        self.file = DeviceFile(self.open)
-        self._port = port
-
-    def open(self) -> IsSmHandle:
-        """Open it.
-
-        Raises:  UmadError: EAGAIN: another program has it open.
-        """
-        if self._port.is_sm:
-            raise UmadError(errno.EAGAIN, "another subnet manager has it open")
-        self._port.set_sm(True)
-        return IsSmHandle(self._port, self.file)
-
-
 class IsSmHandle:
     """An open issmN; there is nothing to do with it but to close it."""
 
@@ -137,6 +120,19 @@ class IsSmHandle:
         self._file.freed()
 
 
+def _is_sm(port: HfiPort) -> DeviceFile:
+    """Return issmN: while a program has it open, the port says that a subnet manager runs there."""
+
+    def opened() -> IsSmHandle:
+        if port.is_sm:
+            raise UmadError(errno.EAGAIN, "another subnet manager has it open")
+        port.set_sm(True)
+        return IsSmHandle(port, file)
+
+    file = DeviceFile(opened)
+    return file
+
+
 def hfi_tree(hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
     """Return the files of a host.
 
@@ -152,19 +148,14 @@ def hfi_tree(hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
         _add_verbs(tree, f"uverbs{index}", name)
         for port in hfi.ports.values():
             number, service = numbers[port]
-            is_sm = IsSm(port)
             _add_port(tree, f"infiniband/{name}/ports/{port.opa_port_num}", port)
             for kind in ("umad", "issm"):
                 about = f"infiniband_mad/{kind}{number}"
                 tree.text(f"{about}/ibdev", name)
                 tree.text(f"{about}/port", str(port.opa_port_num))
-            tree.add(f"{DEV}/umad{number}", DeviceFile(_opener(service)))
-            tree.add(f"{DEV}/issm{number}", is_sm.file)
+            tree.add(f"{DEV}/umad{number}", DeviceFile(partial(UmadHandle, service)))
+            tree.add(f"{DEV}/issm{number}", _is_sm(port))
     return tree
-
-
-def _opener(service: UmadService) -> Callable[[], UmadHandle]:
-    return lambda: UmadHandle(service)
 
 
 def _add_hfi(tree: Tree, path: str, hfi: Hfi) -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import itertools
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, Protocol
-
-from opavnic.devices.fuse import Attributes
 
 ROOT_INO: Final = 1
 _TEXT_SIZE: Final = 4096
@@ -142,26 +140,14 @@ class Tree:
         else:
             self.add(path, Text(lambda: content() + "\n"))
 
-    def paths(self) -> Iterator[str]:
-        """Yield the paths of everything but directories, in the order of their making."""
 
-        def below(directory: Directory, prefix: str) -> Iterator[str]:
-            for name, node in directory.entries.items():
-                if isinstance(node, Directory):
-                    yield from below(node, f"{prefix}{name}/")
-                else:
-                    yield prefix + name
-
-        return below(self.root, "")
-
-
-def attributes_of(node: FileNode) -> Attributes:
-    """Return what stat(2) shows of a node."""
+def attributes_of(node: FileNode) -> tuple[int, int, int]:
+    """Return what stat(2) shows of a node: number, mode and size."""
     if isinstance(node, Directory):
-        return Attributes(node.ino, stat.S_IFDIR | 0o755)
+        return node.ino, stat.S_IFDIR | 0o755, 0
     if isinstance(node, Symlink):
-        return Attributes(node.ino, stat.S_IFLNK | 0o777, len(node.target.encode()))
+        return node.ino, stat.S_IFLNK | 0o777, len(node.target.encode())
     if isinstance(node, DeviceFile):
-        return Attributes(node.ino, stat.S_IFREG | 0o600)
+        return node.ino, stat.S_IFREG | 0o600, 0
     mode = 0o644 if isinstance(node, Text) and node.take is not None else 0o444
-    return Attributes(node.ino, stat.S_IFREG | mode, _TEXT_SIZE)
+    return node.ino, stat.S_IFREG | mode, _TEXT_SIZE

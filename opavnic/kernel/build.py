@@ -237,7 +237,7 @@ class _Build:
         jobs = f"-j{os.cpu_count() or 1}"
         self._run(["nice", *self._make, jobs], _counted(f"Linux {self._version}", ABOUT, self._progress))
         copied = [driver for driver in self._drivers if driver.is_copied]
-        self._progress(f"building {', '.join([*self._ours(), *(driver.name for driver in copied)])}")
+        self._progress(f"building {', '.join([*_ours(self._drivers), *(driver.name for driver in copied)])}")
         module = self._module(copied)
         options = [f"{driver.option}=m" for driver in copied]
         self._run(["nice", *self._make, f"M={module}", *options, jobs, "modules"])
@@ -245,9 +245,6 @@ class _Build:
         self._run(["gcc", "-static", "-O2", "-Wall", *first])
         seeded = ["-o", str(self._work / SEEDED), str(SOURCE / "seeded.c")]
         self._run(["gcc", "-shared", "-fPIC", "-O2", "-Wall", *seeded])
-
-    def _ours(self) -> list[str]:
-        return _ours(self._drivers)
 
     def _configure(self, settings: dict[str, str], symbols: bool) -> None:
         """Configure it, and see whether all that was asked for holds."""
@@ -287,7 +284,7 @@ class _Build:
         module = self._work / "module"
         module.mkdir()
         shutil.copy(SOURCE / "Kbuild", module)
-        for name in self._ours():
+        for name in _ours(self._drivers):
             shutil.copytree(SOURCE / name, module / name)
         if copied:
             shutil.copytree(SOURCE / "drivers", module / "drivers")
@@ -296,7 +293,31 @@ class _Build:
         return module
 
     def _run(self, command: list[str], take: Callable[[str], None] = lambda _line: None) -> None:
-        _run(command, self._log, take)
+        """Run a program; its output goes to the log and, line by line, to `take`.
+
+        Raises:  KernelError: it failed, with the first line that says why.
+        """
+        wrong = ""
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")},
+        ) as process:
+            assert process.stdout is not None  # noqa: S101 - asked for above
+            for line in process.stdout:
+                self._log.write(line)
+                take(line)
+                if not wrong and _WRONG.search(line):
+                    wrong = line.strip()
+        if process.returncode:
+            self._log.flush()
+            raise KernelError(
+                f"{wrong or f'{command[0]} ended with {process.returncode}'}; see {self._log.name}"
+            )
 
 
 def _set_in(config: str) -> Iterator[tuple[str, str]]:
@@ -317,32 +338,6 @@ def _counted(what: str, about: int, progress: Progress) -> Callable[[str], None]
                 progress(f"building {what}: {count} of about {about} files")
 
     return take
-
-
-def _run(command: list[str], log: IO[str], take: Callable[[str], None] = lambda _line: None) -> None:
-    """Run a program; its output goes to the log and, line by line, to `take`.
-
-    Raises:  KernelError: it failed, with the first line that says why.
-    """
-    wrong = ""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")},
-    ) as process:
-        assert process.stdout is not None  # noqa: S101 - asked for above
-        for line in process.stdout:
-            log.write(line)
-            take(line)
-            if not wrong and _WRONG.search(line):
-                wrong = line.strip()
-    if process.returncode:
-        log.flush()
-        raise KernelError(f"{wrong or f'{command[0]} ended with {process.returncode}'}; see {log.name}")
 
 
 def _collect(work: Path, result: Path, drivers: list[LinuxDriver], *, symbols: bool) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from enum import IntEnum
 from typing import ClassVar, Final
 
 from hfi_sim.base.clock import Clock
@@ -62,12 +61,8 @@ OPEN_MAX: Final = 256
 """Requests that hfi1 may have to answer; of more, the oldest are not followed."""
 
 
-class SmaMessage(IntEnum):
-    """What SMAs tell their neighbours by the 8051."""
-
-    ARM = 0x103
-    ACTIVE = 0x203
-
+ARM: Final = 0x103
+"""What an SMA tells its neighbour by the 8051: it is ARMED."""
 
 OnLink = Callable[[bool], None]
 """Told whether the HFI has its link up."""
@@ -166,7 +161,7 @@ class Hfi1Port(PortOfKernel):
 
     def _arm(self) -> None:
         """Tell the HFI's SMA that its neighbour is armed, which it waits for."""
-        self._send(build_frame(WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)))
+        self._send(build_frame(WireKind.IDLE, IDLE.build(message=ARM)))
 
     def _break_register(self) -> None:
         self._send(build_frame(WireKind.ERROR, ERROR.build(block=_PIO, bits=_WRITE_ADDR_PARITY)))

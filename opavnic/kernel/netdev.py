@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-from hfi_sim.base.types import MacAddr
 from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.base import IpInterface, Merging, Netdev
 from hfi_sim.netdev.link_client import LinkClient
@@ -122,23 +121,13 @@ class KernelNetdev(Netdev):
         """Take no frame."""
         return False
 
-    def set_carrier(self, on: bool) -> None:
-        """Do nothing."""
-
-    def set_dormant(self, on: bool) -> None:
-        """Do nothing."""
-
-    def set_address(self, mac: MacAddr) -> None:
-        """Do nothing."""
-
-    def set_mtu(self, mtu: int) -> None:
-        """Do nothing."""
-
-    def set_max_mtu(self, max_mtu: int) -> None:
-        """Do nothing."""
-
     def close(self) -> None:
         """Do nothing."""
+
+    def _set(self, *_value: Any, **_named: Any) -> None:
+        """Do nothing."""
+
+    set_carrier = set_dormant = set_address = set_mtu = set_max_mtu = _set
 
 
 class KernelVnic:

@@ -21,7 +21,7 @@ from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.icrc import PAD_COUNT_MASK, TRAILER_SIZE
 from hfi_sim.wire.lrh16b import L4, L4_BYTE, EthernetL4, Lrh16B
 from hfi_sim.wire.packet import seal_packet
-from opavnic.kernel.wire import TX_REASONS, KernelDrops, WireKind, build_frame, parse_frame, state_of
+from opavnic.kernel.wire import TX_REASONS, WireKind, build_frame, parse_drops, parse_frame, state_of
 
 log = logging.getLogger("opavnic.kernel.port")
 _SHORTEST: Final = 32
@@ -230,8 +230,8 @@ class KernelPort(PortOfKernel):
             self._announce(int.from_bytes(found.body))
         elif found.kind == WireKind.VNIC and len(found.body) == _VNIC.size:
             self._on_vnic(*_VNIC.unpack(found.body))
-        elif found.kind == WireKind.DROPS and (drops := KernelDrops.parse(found.body)) is not None:
-            self._count_drops(drops)
+        elif found.kind == WireKind.DROPS and (drops := parse_drops(found.body)) is not None:
+            self._count_drops(*drops)
 
     def _announce(self, mask: int) -> None:
         announced = CapabilityMask3.ETH_ON_FABRIC_SUPPORTED
@@ -241,17 +241,17 @@ class KernelPort(PortOfKernel):
         else:
             self._port.withdraw(announced)
 
-    def _count_drops(self, drops: KernelDrops) -> None:
+    def _count_drops(self, vesw_id: int, reason: Drop, frames: int, octets: int) -> None:
         """Count what has ended in the driver: of what was given to it, or of what its host has sent."""
-        tx, rx = self.traffic(drops.vesw_id)
-        if drops.reason in TX_REASONS:
-            tx.in_packets += drops.frames
-            tx.in_bytes += drops.octets
-            tx.drop(drops.reason, drops.frames)
+        tx, rx = self.traffic(vesw_id)
+        if reason in TX_REASONS:
+            tx.in_packets += frames
+            tx.in_bytes += octets
+            tx.drop(reason, frames)
         else:
-            rx.out_packets -= drops.frames
-            rx.out_bytes -= drops.octets
-            rx.drop(drops.reason, drops.frames)
+            rx.out_packets -= frames
+            rx.out_bytes -= octets
+            rx.drop(reason, frames)
 
     def _from_kernel(self, body: bytes) -> None:
         self.counters.from_kernel += 1

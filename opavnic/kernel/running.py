@@ -166,10 +166,12 @@ class KernelRun:
 
     def tell(self, message: AgentMessage) -> None:
         """Tell the agent something."""
-        if self._closed:
-            return
-        self._unsent += message.build()
-        self._loop.add_writer(self.process.agent, self._agent_writable)
+        self._send(message.build())
+
+    def _send(self, data: bytes) -> None:
+        if data and not self._closed:
+            self._unsent += data
+            self._loop.add_writer(self.process.agent, self._agent_writable)
 
     async def output_of(self, command: Sequence[str], timeout_s: float) -> str:
         """Run a program to its end and return what it has printed.
@@ -199,9 +201,7 @@ class KernelRun:
 
     def _tell(self, program: AgentProgram) -> None:
         """Tell the agent what a program has for it."""
-        if program.unsent and not self._closed:
-            self._unsent += program.unsent
-            self._loop.add_writer(self.process.agent, self._agent_writable)
+        self._send(program.unsent)
         program.unsent = b""
 
     def _agent_writable(self) -> None:

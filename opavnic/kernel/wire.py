@@ -7,7 +7,7 @@ are.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.nodes.hfi import HfiPort
@@ -83,7 +83,7 @@ class WireKind(IntEnum):
     ERROR = 0x27
     """For hfi1: see `ERROR`."""
     DROPS = 0x24
-    """From the kernel: frames that have ended in its driver since it last said so; see `KernelDrops`."""
+    """From the kernel: frames that have ended in its driver since it last said so; see `parse_drops`."""
 
 
 class WireFrame(NamedTuple):
@@ -93,21 +93,12 @@ class WireFrame(NamedTuple):
     body: bytes
 
 
-class KernelDrops(NamedTuple):
-    """Frames that ended in the kernel's driver: of a virtual switch, 0 of none, for one reason."""
-
-    vesw_id: int
-    reason: Drop
-    frames: int
-    octets: int
-
-    @classmethod
-    def parse(cls, body: bytes) -> Self | None:
-        """Read 12 bytes; None: it is something else."""
-        if len(body) != _DROPS.size:
-            return None
-        vesw_id, reason, frames, octets = _DROPS.unpack(body)
-        return cls(vesw_id, REASONS[reason], frames, octets) if reason < len(REASONS) else None
+def parse_drops(body: bytes) -> tuple[int, Drop, int, int] | None:
+    """Return what frames ended in the driver: virtual switch, 0 of none, reason, frames, octets; None: malformed."""
+    if len(body) != _DROPS.size:
+        return None
+    vesw_id, reason, frames, octets = _DROPS.unpack(body)
+    return (vesw_id, REASONS[reason], frames, octets) if reason < len(REASONS) else None
 
 
 def build_frame(kind: WireKind, body: bytes = b"") -> bytes:

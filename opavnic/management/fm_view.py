@@ -7,8 +7,7 @@ the fabric manager gives these nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hfi_sim.base.types import PKEY_FULL_MEMBER, PortState
@@ -37,44 +36,38 @@ _STILL: Final = "the fabric manager still has it"
 _QOS: Final = 1 << 1
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What subnet administration has answered."""
-
-    nodes: tuple[NodeRecord, ...] = ()
-    ports: tuple[PortInfoRecord, ...] = ()
-    links: tuple[LinkRecord, ...] = ()
-    managers: tuple[SmInfoRecord, ...] = ()
-    fabrics: tuple[VfInfoRecord, ...] = ()
-    errors: Mapping[int, str] = field(default_factory=dict)
-    """Why a table was not given, by its attribute."""
-
-    @classmethod
-    def of(cls, tables: Mapping[int, Iterable[Any]], errors: Mapping[int, str]) -> Said:
-        """Gather tables. Args: tables: records by attribute; those that are missing are in `errors`."""
-        nodes, ports, links, managers, fabrics = (tuple(tables.get(attr_id, ())) for attr_id in TABLES)
-        return cls(nodes, ports, links, managers, fabrics, errors)
-
-    def has(self, *tables: int) -> bool:
-        """Return whether all of these tables were given."""
-        return not self.errors.keys() & set(tables)
-
-
-def fm_view(said: Said, fabric: Fabric, asker: HfiPort, wanted: Mapping[str, int]) -> FmView:
+def fm_view(
+    tables: Mapping[int, Iterable[Any]],
+    errors: Mapping[int, str],
+    fabric: Fabric,
+    asker: HfiPort,
+    wanted: Mapping[str, int],
+) -> FmView:
     """Return both views side by side; `differs` of a row says what contradicts, empty if nothing does.
 
-    Args:  asker: the port that asked: what cables that are up lead to from there is what the fabric manager can know.
-           wanted: the P_Keys of the lab's virtual switches, by their names.
+    Args:  tables: what subnet administration has answered: records by attribute. errors: why others of TABLES were not
+           given. asker: the port that asked: what cables that are up lead to from there is what the fabric manager can
+           know. wanted: the P_Keys of the lab's virtual switches, by their names.
     """
+
+    def are_given(*attr_ids: int) -> bool:
+        return not errors.keys() & set(attr_ids)
+
+    node_records, port_records, link_records, sm_records, vf_records = (
+        list(tables.get(id_, ())) for id_ in TABLES
+    )
+    has_nodes = are_given(SaAttrId.NODE_RECORD)
+    has_ports = are_given(SaAttrId.NODE_RECORD, SaAttrId.PORT_INFO_RECORD)
+    has_links = are_given(SaAttrId.NODE_RECORD, SaAttrId.LINK_RECORD)
     reached = _reached(fabric, asker)
     ours = _ends(fabric)
-    theirs = {NodeInfo.parse(record.node_info).port_guid: record for record in said.nodes}
+    theirs = {NodeInfo.parse(record.node_info).port_guid: record for record in node_records}
     by_lid = {record.lid: guid for guid, record in theirs.items()}
-    managers = [_manager(record, ours, by_lid) for record in said.managers]
-    nodes = list(_nodes(ours, theirs, reached)) if said.has(SaAttrId.NODE_RECORD) else []
-    ports = list(_ports(said, fabric, by_lid, reached))
-    links = list(_links(said, fabric, ours, by_lid, reached))
-    fabrics = list(_fabrics(said, wanted))
+    managers = [_manager(record, ours, by_lid) for record in sm_records]
+    nodes = list(_nodes(ours, theirs, reached)) if has_nodes else []
+    ports = list(_ports(port_records, fabric, by_lid, reached)) if has_ports else []
+    links = list(_links(link_records, fabric, ours, by_lid, reached)) if has_links else []
+    fabrics = list(_fabrics(vf_records, wanted)) if are_given(SaAttrId.VF_INFO_RECORD) else []
     rows: list[FmRow] = [*managers, *nodes, *ports, *links, *fabrics]
     return FmView(
         managers=managers,
@@ -83,7 +76,7 @@ def fm_view(said: Said, fabric: Fabric, asker: HfiPort, wanted: Mapping[str, int
         links=links,
         virtual_fabrics=fabrics,
         differences=sum(bool(row.differs) for row in rows),
-        errors={SaAttrId.text_of(attr_id): error for attr_id, error in said.errors.items()},
+        errors={SaAttrId.text_of(attr_id): error for attr_id, error in errors.items()},
     )
 
 
@@ -181,12 +174,10 @@ def _state(state: int) -> str:
 
 
 def _ports(
-    said: Said, fabric: Fabric, by_lid: Mapping[int, int], reached: frozenset[str]
+    records: Iterable[PortInfoRecord], fabric: Fabric, by_lid: Mapping[int, int], reached: frozenset[str]
 ) -> Iterator[FmStates]:
-    if not said.has(SaAttrId.NODE_RECORD, SaAttrId.PORT_INFO_RECORD):
-        return
     theirs = {
-        (by_lid.get(record.lid), record.port_num): PortInfo.parse(record.port_info) for record in said.ports
+        (by_lid.get(record.lid), record.port_num): PortInfo.parse(record.port_info) for record in records
     }
     cabled = [port for switch in fabric.switches.values() for port in switch.ports.values() if port.link]
     every: list[HfiPort | SwitchPort] = [*fabric.hfi_ports(), *cabled]
@@ -204,14 +195,12 @@ def _ports(
 
 
 def _links(
-    said: Said,
+    records: Iterable[LinkRecord],
     fabric: Fabric,
     ours: Mapping[int, Port],
     by_lid: Mapping[int, int],
     reached: frozenset[str],
 ) -> Iterator[FmStates]:
-    if not said.has(SaAttrId.NODE_RECORD, SaAttrId.LINK_RECORD):
-        return
     theirs = {
         frozenset(
             (
@@ -219,7 +208,7 @@ def _links(
                 _place(ours, by_lid, record.to_lid, record.to_port),
             )
         )
-        for record in said.links
+        for record in records
     }
     known = set()
     for link in fabric.links:
@@ -255,13 +244,11 @@ def _switch_port(switch: Switch, port_num: int) -> str:
     return f"{switch.name}:{port_num}"
 
 
-def _fabrics(said: Said, wanted: Mapping[str, int]) -> Iterator[FmVirtualFabric]:
-    if not said.has(SaAttrId.VF_INFO_RECORD):
-        return
+def _fabrics(records: Sequence[VfInfoRecord], wanted: Mapping[str, int]) -> Iterator[FmVirtualFabric]:
     users: dict[int, list[str]] = {}
     for name, pkey in wanted.items():
         users.setdefault(pkey | PKEY_FULL_MEMBER, []).append(name)
-    for record in said.fabrics:
+    for record in records:
         mtu = MTU_BYTES.get(MtuCode(record.mtu)) if record.mtu in set(MtuCode) else None
         yield FmVirtualFabric(
             name=_text(record.name),
@@ -272,7 +259,7 @@ def _fabrics(said: Said, wanted: Mapping[str, int]) -> Iterator[FmVirtualFabric]
             vesws=users.get(record.pkey | PKEY_FULL_MEMBER, []),
             differs="",
         )
-    given = {record.pkey | PKEY_FULL_MEMBER for record in said.fabrics}
+    given = {record.pkey | PKEY_FULL_MEMBER for record in records}
     for pkey, names in users.items():
         if pkey not in given:
             yield FmVirtualFabric(

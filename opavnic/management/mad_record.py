@@ -13,7 +13,6 @@ from hfi_sim.wire.lrh16b import L4, Lrh16B
 from hfi_sim.wire.mad.fm_packet import parse_mad_packet
 from hfi_sim.wire.mad.header import RESPONSE_BIT, MadHeader, awaits_response, method_of
 from hfi_sim.wire.packet import check_packet
-from opavnic.base.errors import OpavnicError
 from opavnic.base.files import MAX_CAPTURE, FileError, read_bytes
 
 if TYPE_CHECKING:
@@ -25,10 +24,6 @@ _FORM: Final = (
     'give lines of JSON, {"lid": N, "mad": HEX, "response": HEX}, as opavnic mad record writes them, or a capture of '
     "16B packets"
 )
-
-
-class RecordError(OpavnicError, InputError):
-    """A file does not contain recorded MADs, or damaged ones; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +51,12 @@ class MadExchange:
 def read_record(file: Path) -> Iterator[MadExchange]:
     """Yield the exchanges in a file, in order.
 
-    Raises:  RecordError: it cannot be read, or contains invalid data.
+    Raises:  InputError: it cannot be read, or contains invalid data.
     """
     try:
         data = read_bytes(file, MAX_CAPTURE, "record of MADs")
     except FileError as error:
-        raise RecordError(str(error)) from error
+        raise InputError(str(error)) from error
     return _of_capture(file, data) if is_capture(data) else _of_lines(file, data)
 
 
@@ -77,7 +72,7 @@ def _of_lines(file: Path, data: bytes) -> Iterator[MadExchange]:
                 raise ValueError(f"MAD of {len(mad)} bytes")
             yield MadExchange(int(item["lid"]), mad, response)
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-            raise RecordError(f"{file}:{number}: not a recorded MAD{_why(error)}; {_FORM}") from error
+            raise InputError(f"{file}:{number}: not a recorded MAD{_why(error)}; {_FORM}") from error
 
 
 def _why(error: Exception) -> str:
@@ -96,7 +91,7 @@ def _of_capture(file: Path, data: bytes) -> Iterator[MadExchange]:
             if (carried := packet_of(packet.link_type, packet.data)) is not None:
                 yield from pairing.take(carried)
     except WireError as error:
-        raise RecordError(f"{file}: {error}") from error
+        raise InputError(f"{file}: {error}") from error
     yield from pairing.rest()
 
 

@@ -20,7 +20,6 @@ from typing import Final
 
 from hfi_sim.base.errors import HfiSimError, InputError
 from hfi_sim.management.sa.session import SaSession
-from hfi_sim.management.umad.abi import UmadHeader
 from opavnic.lab.file.em_file import EmFile
 from opavnic.management.em_service import EmCommands
 from opavnic.manager.control_socket import HttpServer, control_socket, metrics_socket
@@ -89,7 +88,6 @@ class ManagerProgram:
             guid=self.port.guid,
             name=f"{self.port.name} Ethernet Manager",
         )
-        self.port.mad.on_refused = self._refused
         self.commands = EmCommands(self.em, lambda: "the Ethernet Manager has ended")
 
     # --- life ----------------------------------------------------------------------------------------------
@@ -162,7 +160,7 @@ class ManagerProgram:
             list(AGENTS),
             limit_s=OPEN_S,
             arrived=self.arrived,
-            refused=self.refused,
+            refused=self.port.mad.refused,
             gone=self.gone,
         )
         self._device = device
@@ -174,13 +172,6 @@ class ManagerProgram:
         """Take what the device has read."""
         for message in messages:
             self.port.mad.take(message)
-
-    def refused(self, message: bytes, error: OSError) -> None:
-        """Take back what the device does not send."""
-        self.port.mad.refused(message, error)
-
-    def _refused(self, header: UmadHeader, error: OSError) -> None:
-        log.debug("[%s] a MAD to LID %#x is refused: %s", self.port.name, header.lid, error)
 
     def gone(self, reason: str) -> None:
         """Wait for the device to come back."""

@@ -6,6 +6,7 @@ The kernel repeats requests, matches responses, and does RMPP; what comes here i
 from __future__ import annotations
 
 import errno
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,8 @@ from hfi_sim.wire.mad.header import (
 from opavnic.manager.port_files import PortReading
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI
 from vema.em.desired.election import ELECTION_CLASS, ELECTION_OUI
+
+log = logging.getLogger("opavnic.manager")
 
 _LOW_TID: Final = 0xFFFFFFFF
 _QP_GSI: Final = 1
@@ -54,8 +57,6 @@ class TransportCounters:
     timed_out: int = 0
     foreign: int = 0
     """MADs that no request or agent awaited, or that are malformed."""
-    refused: int = 0
-    """MADs that the device did not take."""
 
 
 class UmadTransport:
@@ -64,8 +65,6 @@ class UmadTransport:
     def __init__(self, clock: Clock, port: Callable[[], PortReading]) -> None:
         """Begin without a device: requests are not answered until there is one. Args: port: returns it as it is."""
         self.counters = TransportCounters()
-        self.on_refused: Callable[[UmadHeader, OSError], None] = lambda *_: None
-        """Called where the device has not taken a MAD."""
         self._clock = clock
         self._port = port
         self._write: Callable[[bytes], None] | None = None
@@ -141,8 +140,8 @@ class UmadTransport:
 
     def refused(self, message: bytes, error: OSError) -> None:
         """Take back a message that the device has not taken; its request has no response."""
-        self.counters.refused += 1
-        self.on_refused(UmadHeader.parse(message, with_pkey=True), error)
+        lid = UmadHeader.parse(message, with_pkey=True).lid
+        log.debug("[%s] a MAD to LID %#x is refused: %s", self._port().name, lid, error)
         mad = message[HEADER_SIZE:]
         if mad[3] & RESPONSE_BIT:
             return

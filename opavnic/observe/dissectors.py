@@ -21,10 +21,6 @@ SCRIPTS: Final = Path(__file__).parent / "lua"
 """The dissectors of 16B packets and of the MADs between the Ethernet Manager and its agents."""
 
 
-class DissectorError(OpavnicError):
-    """A dissector cannot be installed; the message names the file or directory."""
-
-
 def script_directories() -> list[Path]:
     """Return the directories of Lua scripts of all installed packages."""
     return [point.load() for point in sorted(entry_points_of(ENTRY_POINTS), key=lambda point: point.name)]
@@ -44,7 +40,7 @@ def personal_directory() -> Path:
 def install(directories: Iterable[Path], target: Path) -> list[Path]:
     """Copy the scripts of `directories` to `target`, creating it if needed; return the paths of the copies.
 
-    Raises:  DissectorError: `target` cannot be written.
+    Raises:  OpavnicError: `target` cannot be written.
     """
     try:
         target.mkdir(parents=True, exist_ok=True)
@@ -54,9 +50,9 @@ def install(directories: Iterable[Path], target: Path) -> list[Path]:
             for script in sorted(directory.glob("*.lua"))
         ]
     except FileExistsError:
-        raise DissectorError(f"{target} is a file; the dissectors need a directory") from None
+        raise OpavnicError(f"{target} is a file; the dissectors need a directory") from None
     except OSError as error:
-        raise DissectorError(f"{error.filename2 or error.filename or target}: {error.strerror}") from None
+        raise OpavnicError(f"{error.filename2 or error.filename or target}: {error.strerror}") from None
 
 
 def scapy_file() -> str:

@@ -19,10 +19,10 @@ from typing import Any, Final
 from hfi_sim.wire.field import BITS_PER_BYTE, Code, Field, Place, Shown
 from hfi_sim.wire.header import Header
 from hfi_sim.wire.lrh16b import L4, EthernetL4, FmHeader, Lrh16B
-from hfi_sim.wire.mad.attributes import PmAttrId, SaAttrId, SubnetAttrId
 from hfi_sim.wire.mad.header import MadClass, MadHeader, Method, RmppHeader, VendorHeader
 from hfi_sim.wire.mad.smp_header import DirectedHeader, IbDirectedHeader, LidRoutedHeader
 from hfi_sim.wire.sa.message import SaHeader
+from opavnic.decode.meanings import ATTRIBUTES
 from opavnic.management.management_attributes import (
     ADMINISTRATION,
     ADMINISTRATION_IB,
@@ -31,7 +31,7 @@ from opavnic.management.management_attributes import (
     SUBNET_IB,
     Kind,
 )
-from vema.attributes.attr_id import VALUE_KINDS, AttrId, Value
+from vema.attributes.attr_id import VALUE_KINDS, Value
 
 Row = tuple[Any, ...]
 
@@ -45,13 +45,6 @@ TABLES: Final[Mapping[str, Mapping[int, Kind]]] = {
 _LISTS: Final = {"entries": "num_entries", "macs": "num_macs"}
 """Lists whose length another field holds."""
 _NAMES: Final = {8: "ByteField", 16: "ShortField", 32: "IntField", 64: "LongField"}
-_ATTRIBUTES: Final[Mapping[MadClass, type[Code]]] = {
-    MadClass.EMA: AttrId,
-    MadClass.SUBN_LID: SubnetAttrId,
-    MadClass.SUBN_DIRECTED: SubnetAttrId,
-    MadClass.SUBN_ADM: SaAttrId,
-    MadClass.PERFORMANCE: PmAttrId,
-}
 
 
 def layout(kind: type[Value]) -> Header:
@@ -124,11 +117,11 @@ def layer_rows() -> dict[str, Any]:
     }
     return {
         "codes": {
-            "L4_TYPES": _texts({int(code): code.text for code in L4}),
-            "CLASSES": _texts({int(code): code.text for code in MadClass}),
-            "METHODS": _texts({int(code): code.text for code in Method}),
+            "L4_TYPES": _codes(L4),
+            "CLASSES": _codes(MadClass),
+            "METHODS": _codes(Method),
             "ATTRIBUTES": {
-                int(kind): _texts({int(item): item.text for item in ids}) for kind, ids in _ATTRIBUTES.items()
+                int(kind): _codes(ids) for kind, ids in ATTRIBUTES.items() if kind in set(MadClass)
             },
         },
         "places": {
@@ -225,3 +218,7 @@ def _number(name: str, field: Field, default: Any, *, little: bool = False, at: 
 
 def _texts(texts: Mapping[int, str]) -> dict[int, str]:
     return {int(value): str(text) for value, text in texts.items()}
+
+
+def _codes(codes: type[Code]) -> dict[int, str]:
+    return _texts({int(code): code.text for code in codes})

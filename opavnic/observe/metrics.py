@@ -43,12 +43,8 @@ _WORDS: Final = {"tx": "transmit", "rx": "receive", "drops": "dropped"}
 _DIRECTIONS: Final = ("forth", "back")
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """Which family shows a counter of the state, and in which direction of a link; empty: it has none."""
-
-    family: Family
-    direction: str
+Counted = tuple[Family, str]
+"""Which family shows a counter of the state, and in which direction of a link; empty: it has none."""
 
 
 def _counted(element: str, model: type[StateModel], labels: tuple[str, ...] = ()) -> dict[str, Counted]:
@@ -66,12 +62,12 @@ def _counted(element: str, model: type[StateModel], labels: tuple[str, ...] = ()
         full = "_".join(filter(None, ("opavnic", element, counter.metric or "_".join(words))))
         all_labels = (*labels, "direction") if direction else labels
         family = families.setdefault(full, Family(full, counter.meaning, all_labels, counter=True))
-        found[name] = Counted(family, direction)
+        found[name] = family, direction
     return found
 
 
 def _families(counted: Mapping[str, Counted]) -> list[Family]:
-    return [one.family for one in counted.values()]
+    return [family for family, _ in counted.values()]
 
 
 _OF_LAB: Final = _counted("", LabState)
@@ -234,6 +230,5 @@ def _samples(scraped: Scraped) -> Iterator[Sample]:
 
 
 def _counts(counted: Mapping[str, Counted], element: StateModel, *labels: str) -> Iterator[Sample]:
-    for name, one in counted.items():
-        direction = (one.direction,) if one.direction else ()
-        yield one.family, (*labels, *direction), getattr(element, name)
+    for name, (family, direction) in counted.items():
+        yield family, (*labels, direction) if direction else labels, getattr(element, name)

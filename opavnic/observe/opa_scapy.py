@@ -260,44 +260,33 @@ class OPAMad(OPAPart):
         return self.mysummary() + "".join(f" vesw {number}" for number in vesw)
 
 
-class OPAVendorMad(OPAPart):
-    """RMPP header and vendor header: bytes 24 to 39 of a MAD of a vendor class with OUI."""
-
-    name = "OPA vendor MAD"
-    size = 16
-    fields_desc = header_fields("vendor")
-
-
-class OPASmp(OPAPart):
-    """What an SMP that is routed by LID has before its data."""
-
-    name = "OPA SMP"
-    size = 8
-    fields_desc = header_fields("smp")
+def _made_part(name: str, title: str, size: int, header: str, meaning: str) -> type[OPAPart]:
+    """Return the layer of what stands before the attributes of a MAD."""
+    members = {
+        "__doc__": meaning,
+        "__module__": __name__,
+        "name": title,
+        "size": size,
+        "fields_desc": header_fields(header),
+    }
+    return type(name, (OPAPart,), members)
 
 
-class OPADirectedSmp(OPAPart):
-    """What an SMP on a directed route has before its data."""
-
-    name = "OPA directed SMP"
-    size = 152
-    fields_desc = header_fields("directed-smp")
-
-
-class OPAIbDirectedSmp(OPAPart):
-    """An SMP of base version 1 on a directed route, with its data."""
-
-    name = "OPA directed SMP, base version 1"
-    size = 232
-    fields_desc = header_fields("ib-directed-smp")
-
-
-class OPASaMad(OPAPart):
-    """RMPP header and SA header: bytes 24 to 55 of a MAD of subnet administration."""
-
-    name = "OPA SA MAD"
-    size = 32
-    fields_desc = header_fields("sa")
+OPAVendorMad = _made_part(
+    "OPAVendorMad", "OPA vendor MAD", 16, "vendor",
+    "RMPP header and vendor header: bytes 24 to 39 of a MAD of a vendor class with OUI.",
+)  # fmt: skip
+OPASmp = _made_part("OPASmp", "OPA SMP", 8, "smp", "What an SMP that is routed by LID has before its data.")
+OPADirectedSmp = _made_part(
+    "OPADirectedSmp", "OPA directed SMP", 152, "directed-smp", "What an SMP on a directed route has before its data."
+)  # fmt: skip
+OPAIbDirectedSmp = _made_part(
+    "OPAIbDirectedSmp", "OPA directed SMP, base version 1", 232, "ib-directed-smp",
+    "An SMP of base version 1 on a directed route, with its data.",
+)  # fmt: skip
+OPASaMad = _made_part(
+    "OPASaMad", "OPA SA MAD", 32, "sa", "RMPP header and SA header: bytes 24 to 55 of a MAD of subnet administration."
+)  # fmt: skip
 
 
 class OPAAttribute(OPAPart):

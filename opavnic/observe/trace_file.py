@@ -52,28 +52,16 @@ class TraceReader:
         """Packets that the capture missed, according to the part read so far."""
         return self._reader.missed
 
-    def records(self) -> Iterator[TracedPacket]:
-        """Yield the packets until the stream ends.
+    def records(self, *, only_packets: bool = False) -> Iterator[TracedPacket]:
+        """Yield the packets until the stream ends. Args: only_packets: 16B and 9B, and nothing of other link types.
 
         Raises:  WireError: the stream is not such a file, or it is cut off.
         """
         for link_type, data, _, time_ns, direction, comment in self._reader.packets():
-            packet = packet_of(link_type, data) or data
-            yield TracedPacket(
-                time_ns / NS_PER_S, direction, packet, _DROPS.get(comment) if comment else None
-            )
-
-
-def read_trace(data: bytes) -> Iterator[TracedPacket]:
-    """Yield the packets, 16B and 9B, of a whole capture, pcapng or pcap; packets of other link types are left out.
-
-    Raises:  WireError: it is damaged.
-    """
-    for link_type, packet, _, time_ns, direction, comment in CaptureReader(io.BytesIO(data)).packets():
-        if (carried := packet_of(link_type, packet)) is not None:
-            yield TracedPacket(
-                time_ns / NS_PER_S, direction, carried, _DROPS.get(comment) if comment else None
-            )
+            packet = packet_of(link_type, data)
+            if packet is not None or not only_packets:
+                drop = _DROPS.get(comment) if comment else None
+                yield TracedPacket(time_ns / NS_PER_S, direction, packet or data, drop)
 
 
 def write_trace(path: Path, records: Iterable[TracedPacket]) -> int:
@@ -108,7 +96,7 @@ def read_journeys(file: Path) -> list[Journey]:
             "FILE.pcapng` writes it"
         )
     try:
-        found = journeys(map(_placed, read_trace(data)))
+        found = journeys(map(_placed, TraceReader(io.BytesIO(data)).records(only_packets=True)))
     except WireError as error:
         raise CaptureError(f"{file}: {error}") from error
     if not found:

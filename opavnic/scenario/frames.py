@@ -6,22 +6,15 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, IPv6
-from scapy.layers.l2 import ARP, Ether
+from scapy.layers.l2 import Ether
 from scapy.packet import NoPayload, Packet
 
-from opavnic.base.errors import OpavnicError
 from opavnic.scenario.base import ScenarioError, check_time
 
 Pattern = Any
 """A packet matches frames with equal values in all fields that it sets; a layer type, frames with that layer."""
-
-
-class PatternError(OpavnicError):
-    """A pattern is of a type that cannot match frames."""
 
 
 class Matcher:
@@ -30,15 +23,12 @@ class Matcher:
     def __init__(self, pattern: Pattern) -> None:
         """Check the pattern.
 
-        Raises:  PatternError: it is neither a packet, a layer, bytes nor a predicate.
+        Raises:  ScenarioError: it is neither a packet, a layer, bytes nor a predicate.
         """
-        is_layer = isinstance(pattern, type) and issubclass(pattern, Packet)
-        if not (
-            isinstance(pattern, bytes | Packet)
-            or is_layer
-            or (callable(pattern) and not isinstance(pattern, type))
-        ):
-            raise PatternError(
+        is_type = isinstance(pattern, type)
+        fits = issubclass(pattern, Packet) if is_type else isinstance(pattern, bytes) or callable(pattern)
+        if not fits and not isinstance(pattern, Packet):
+            raise ScenarioError(
                 f"{pattern!r} is not a pattern; give a packet such as ARP(op=2), a layer such as ARP, bytes, "
                 "or a function of the packet"
             )
@@ -118,19 +108,6 @@ _SHOWN: Final = 12
 Reply = Callable[[Any], Packet | None]
 
 
-def _matcher(pattern: Pattern) -> Matcher:
-    try:
-        return Matcher(pattern)
-    except PatternError as error:
-        raise ScenarioError(str(error)) from None
-
-
-@dataclass(slots=True)
-class _Waiter:
-    matcher: Matcher
-    future: asyncio.Future[bytes]
-
-
 class FrameInbox(ABC):
     """Collects the frames that arrive, finds those that a test expects, and answers."""
 
@@ -145,22 +122,7 @@ class FrameInbox(ABC):
         self.on_frame: Callable[[bytes], None] | None = None
         """If set, receives every frame instead of the inbox; for many frames, as dissecting each takes long."""
         self._responders: list[tuple[Matcher, Reply]] = []
-        self._waiters: list[_Waiter] = []
-
-    @property
-    @abstractmethod
-    def ip(self) -> str:
-        """The IPv4 address, as text."""
-
-    @property
-    @abstractmethod
-    def ip6(self) -> str:
-        """The IPv6 link-local address, as text."""
-
-    @property
-    @abstractmethod
-    def mac(self) -> str:
-        """The device address, as text."""
+        self._waiters: list[tuple[Matcher, asyncio.Future[bytes]]] = []
 
     @abstractmethod
     def send(self, packet: Packet | bytes) -> bytes:
@@ -181,16 +143,16 @@ class FrameInbox(ABC):
         for matcher, reply in self._responders:
             if matcher.fits(frame) and (answer := reply(dissect(frame))) is not None:
                 self.send(answer)
-        for waiter in self._waiters:
-            if waiter.future.done():
+        for matcher, awaited in self._waiters:
+            if awaited.done():
                 continue
             try:
-                fits = waiter.matcher.fits(frame)
+                fits = matcher.fits(frame)
             except Exception as error:  # raised by the test's predicate: pass it on to the waiting test
-                waiter.future.set_exception(error)
+                awaited.set_exception(error)
                 continue
             if fits:
-                waiter.future.set_result(frame)
+                awaited.set_result(frame)
                 return
         self.inbox.append(frame)
 
@@ -202,17 +164,17 @@ class FrameInbox(ABC):
         Raises:  AssertionError: no frame matched; the message lists those that came instead. ScenarioError: not a
                  valid pattern or time. Exceptions of a predicate are passed on.
         """
-        matcher = _matcher(pattern)
+        matcher = Matcher(pattern)
         check_time("within", within)
         self.check_loop()
         for frame in self.inbox:
             if matcher.fits(frame):
                 self.inbox.remove(frame)
                 return dissect(frame)
-        waiter = _Waiter(matcher, asyncio.get_running_loop().create_future())
+        waiter = matcher, asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
-            return dissect(await asyncio.wait_for(waiter.future, within))
+            return dissect(await asyncio.wait_for(waiter[1], within))
         except TimeoutError:
             raise AssertionError(
                 f"{self.name}: no {matcher} within {within * 1e3:g} ms{self._came()}"
@@ -226,7 +188,7 @@ class FrameInbox(ABC):
         Args:    pattern: as for `expect`. within: seconds.
         Raises:  AssertionError: one has. ScenarioError: not a valid pattern or time.
         """
-        matcher = _matcher(pattern)
+        matcher = Matcher(pattern)
         check_time("within", within)
         self.check_loop()
         await asyncio.sleep(within)
@@ -260,20 +222,4 @@ class FrameInbox(ABC):
                  sends nothing.
         Raises:  ScenarioError: not a valid pattern.
         """
-        self._responders.append((_matcher(pattern), reply))
-
-    def answer_arp(self) -> None:
-        """Answer ARP requests and neighbour solicitations for our addresses."""
-        self.respond(
-            ARP(op=1, pdst=self.ip),
-            lambda ask: Ether(dst=ask.src) / ARP(op=2, hwdst=ask[ARP].hwsrc, pdst=ask[ARP].psrc),
-        )
-        self.respond(
-            ICMPv6ND_NS(tgt=self.ip6),
-            lambda ask: (
-                Ether(dst=ask.src)
-                / IPv6(src=self.ip6, dst=ask[IPv6].src)
-                / ICMPv6ND_NA(tgt=self.ip6, R=0, S=1)
-                / ICMPv6NDOptDstLLAddr(lladdr=self.mac)
-            ),
-        )
+        self._responders.append((Matcher(pattern), reply))

@@ -6,6 +6,7 @@ import os
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Final
 
+from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, IPv6
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet
 
@@ -140,6 +141,22 @@ class ScenarioVnic(FrameInbox):
     def check_loop(self) -> None:
         """Check that the caller runs on the event loop of the scenario. Raises ScenarioError."""
         self.host.scenario.check_loop()
+
+    def answer_arp(self) -> None:
+        """Answer ARP requests and neighbour solicitations for our addresses."""
+        self.respond(
+            ARP(op=1, pdst=self.ip),
+            lambda ask: Ether(dst=ask.src) / ARP(op=2, hwdst=ask[ARP].hwsrc, pdst=ask[ARP].psrc),
+        )
+        self.respond(
+            ICMPv6ND_NS(tgt=self.ip6),
+            lambda ask: (
+                Ether(dst=ask.src)
+                / IPv6(src=self.ip6, dst=ask[IPv6].src)
+                / ICMPv6ND_NA(tgt=self.ip6, R=0, S=1)
+                / ICMPv6NDOptDstLLAddr(lladdr=self.mac)
+            ),
+        )
 
     # --- the device, as `ip link` changes it --------------------------------------------------------------
 

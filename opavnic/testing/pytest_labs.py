@@ -34,11 +34,11 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
     Args:    engine: None: the one in Python. on_loop: on the running event loop, else on a clock moved by hand.
     """
     from hfi_sim.base.clock import ManualClock
-    from hfi_sim.base.errors import HfiSimError
+    from hfi_sim.base.errors import HfiSimError, InputError
     from hfi_sim.engine.python import PythonEngine
     from hfi_sim.fabric.topology import generate
     from opavnic.scenario import Scenario
-    from opavnic.testing.pytest_markers import MarkerError, fabric_options, kernels, line_of, seed, shape
+    from opavnic.testing.pytest_markers import fabric_options, kernels, line_of, seed, shape
 
     __tracebackhide__ = True
     node = order.node
@@ -57,7 +57,7 @@ def make_scenario(order: FabricOrder, engine: EngineFactory | None, *, on_loop: 
         by_hand = "mad_simulator" in names
         if by_hand and "em" in names:
             marker = ""
-            raise MarkerError(
+            raise InputError(
                 "em and mad_simulator: a fabric has one manager; use em, or mad_simulator instead "
                 "(lab.stand_in(host) simulates an agent together with em)"
             )
@@ -120,12 +120,13 @@ def _time_of(node: pytest.Item | pytest.Collector) -> contextlib.AbstractContext
 
 def _limits(node: pytest.Item | pytest.Collector) -> TimeLimits:
     """Return the limits of a test: of its nearest marker, else of the ini file."""
-    from opavnic.testing.pytest_markers import MarkerError, line_of, time_limits
+    from hfi_sim.base.errors import InputError
+    from opavnic.testing.pytest_markers import line_of, time_limits
 
     __tracebackhide__ = True
     try:
         return time_limits(node)
-    except MarkerError as error:
+    except InputError as error:
         problem = f"{line_of(node, 'fabric_time_limit')}: {error}"
     pytest.fail(problem, pytrace=False)
 

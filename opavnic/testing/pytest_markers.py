@@ -11,7 +11,6 @@ import pytest
 from hfi_sim.base.errors import InputError, QuantityError
 from hfi_sim.base.quantities import parse_time
 from hfi_sim.base.text import unknown_name
-from opavnic.base.errors import OpavnicError
 from opavnic.testing.pytest_items import FabricOrder
 
 if TYPE_CHECKING:
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 
 OPTIONS: Final = ("routing", "link", "fabric_id")
 _DEFAULT_SEED: Final = 1
-
-
-class MarkerError(OpavnicError, InputError):
-    """A marker, or a value in the ini file, that cannot be meant."""
 
 
 def seed(order: FabricOrder, chosen: int | None) -> int:
@@ -33,7 +28,7 @@ def seed(order: FabricOrder, chosen: int | None) -> int:
     if marker is None:
         return _DEFAULT_SEED
     if len(marker.args) != 1 or type(marker.args[0]) is not int or marker.kwargs:
-        raise MarkerError(f"{_text(marker)}: it takes one whole number, e.g. fabric_seed(7)")
+        raise InputError(f"{_text(marker)}: it takes one whole number, e.g. fabric_seed(7)")
     return int(marker.args[0])
 
 
@@ -45,15 +40,15 @@ def shape(order: FabricOrder) -> dict[str, Any]:
 
         return {"kind": DEFAULT_SHAPE}
     if len(marker.args) > 1 or (marker.args and "kind" in marker.kwargs):
-        raise MarkerError(
+        raise InputError(
             f'{_text(marker)}: it takes one kind, and numbers by name, e.g. topology("clos", leaves=2, spines=2)'
         )
     if not marker.args and "kind" not in marker.kwargs:
         from hfi_sim.fabric.topology import SHAPES
 
-        raise MarkerError(f"{_text(marker)}: the first argument is the kind: {', '.join(SHAPES)}")
+        raise InputError(f"{_text(marker)}: the first argument is the kind: {', '.join(SHAPES)}")
     if marker.kwargs.get("hosts") in (0, []):
-        raise MarkerError(f"{_text(marker)}: a scenario needs at least 1 host")
+        raise InputError(f"{_text(marker)}: a scenario needs at least 1 host")
     return {"kind": marker.args[0], **marker.kwargs} if marker.args else dict(marker.kwargs)
 
 
@@ -73,10 +68,10 @@ def fabric_options(order: FabricOrder) -> dict[str, Any]:
     }
     for name, value in options.items():
         if name not in OPTIONS:
-            raise MarkerError(f"fabric_options: {unknown_name('option', name, OPTIONS)}")
+            raise InputError(f"fabric_options: {unknown_name('option', name, OPTIONS)}")
         if not isinstance(value, kinds[name]):
             wanted = " or ".join(kind.__name__ for kind in kinds[name])
-            raise MarkerError(f"fabric_options: {name} is {value!r}; it is {wanted}")
+            raise InputError(f"fabric_options: {name} is {value!r}; it is {wanted}")
     return options
 
 
@@ -86,7 +81,7 @@ def kernels(order: FabricOrder) -> tuple[str, ...]:
     if marker is None:
         return ()
     if not marker.args or marker.kwargs or not all(isinstance(name, str) for name in marker.args):
-        raise MarkerError(f'{_text(marker)}: it takes names of hosts, e.g. kernel("h2")')
+        raise InputError(f'{_text(marker)}: it takes names of hosts, e.g. kernel("h2")')
     return marker.args
 
 
@@ -99,19 +94,19 @@ def time_limits(node: pytest.Item | pytest.Collector) -> TimeLimits:
     if marker is None:
         return limits
     if len(marker.args) > 1 or marker.kwargs.keys() - {"real"} or not (marker.args or marker.kwargs):
-        raise MarkerError(f'{_text(marker)}: it takes a time, real=TIME or both: ("5s", real="1min")')
+        raise InputError(f'{_text(marker)}: it takes a time, real=TIME or both: ("5s", real="1min")')
     try:
         virtual_s = _limit(marker.args[0]) if marker.args else limits.virtual_s
         real_s = _limit(marker.kwargs["real"]) if marker.kwargs else limits.real_s
     except QuantityError as error:
-        raise MarkerError(f"{_text(marker)}: {error}") from error
+        raise InputError(f"{_text(marker)}: {error}") from error
     return TimeLimits(virtual_s, real_s)
 
 
 def ini_limits(config: pytest.Config) -> TimeLimits:
     """Return the limits of the ini file.
 
-    Raises:  MarkerError: one is not a time.
+    Raises:  InputError: one is not a time.
     """
     from opavnic.scenario.limits import TimeLimits
 
@@ -120,7 +115,7 @@ def ini_limits(config: pytest.Config) -> TimeLimits:
         try:
             found.append(_limit(config.getini(key)))
         except QuantityError as error:
-            raise MarkerError(f"{config.inipath or 'ini file'}: {key}: {error}") from error
+            raise InputError(f"{config.inipath or 'ini file'}: {key}: {error}") from error
     return TimeLimits(*found)
 
 

@@ -106,18 +106,26 @@ class Guard:
         path = "/" + scope["raw_path"].decode("latin-1").split("?")[0].lstrip("/\\")
         place = f"{path}?{rest}" if rest else path
         cookie = f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict"
-        body = _GO_ON.format(place=escape(place)).encode() if elsewhere else b""
-        how = (b"content-type", b"text/html; charset=utf-8")
-        headers = [
-            how if elsewhere else (b"location", place.encode("latin-1", "replace")),
-            (b"set-cookie", cookie.encode()),
-            (b"cache-control", b"no-store"),
-            (b"content-length", str(len(body)).encode()),
-            *_HEADERS,
-        ]
-        status = HTTPStatus.OK if elsewhere else HTTPStatus.SEE_OTHER
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        headers = ((b"location", place.encode("latin-1", "replace")), (b"set-cookie", cookie.encode()))
+        if elsewhere:
+            await _answer(send, HTTPStatus.OK, "html", _GO_ON.format(place=escape(place)), *headers[1:])
+        else:
+            await _answer(send, HTTPStatus.SEE_OTHER, "html", "", *headers)
+
+
+async def _answer(
+    send: Send, status: HTTPStatus, kind: str, text: str, *headers: tuple[bytes, bytes]
+) -> None:
+    body = text.encode()
+    every = [
+        (b"content-type", f"text/{kind}; charset=utf-8".encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        *headers,
+        *_HEADERS,
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": every})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _same(given: str, wanted: str) -> bool:
@@ -142,12 +150,4 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: HTTPStatus
         await receive()  # websocket.connect; a close before it is accepted is answered as 403
         await send({"type": "websocket.close", "code": 1008, "reason": reason})
         return
-    body = f"{reason}\n".encode()
-    headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-        *_HEADERS,
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await _answer(send, status, "plain", f"{reason}\n")

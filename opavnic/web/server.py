@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.resources import files
 from typing import Final
@@ -25,7 +25,7 @@ from opavnic.web.pages.fabric import FabricPage
 from opavnic.web.pages.frame import Look
 from opavnic.web.pages.packets import PacketsPage, mads_page
 from opavnic.web.pages.part import PartView, parts_page
-from opavnic.web.pages.timeline import saved_run, timeline_page
+from opavnic.web.pages.timeline import TimelinePage, saved_run
 from opavnic.web.pages.vnics import vnic_page, vnics_page
 from opavnic.web.pages.watch import Watch
 
@@ -84,29 +84,26 @@ def application(watch: Watch, lab: str) -> FastAPI:
             raise HTTPException(400, str(error)) from None
         return HTMLResponse(text, headers={"content-disposition": f'attachment; filename="{lab}.html"'})
 
-    @page("/")
-    async def fabric() -> None:
-        await _filled(FabricPage(watch).look)
+    looks: dict[str, Callable[[], Look]] = {
+        "/": lambda: FabricPage(watch).look,
+        "/vnics": lambda: vnics_page(watch),
+        "/packets": lambda: PacketsPage(watch).look,
+        "/mads": lambda: mads_page(watch),
+        "/timeline": lambda: TimelinePage(watch).look,
+        "/parts": lambda: parts_page(watch),
+    }
 
-    @page("/vnics")
-    async def vnics() -> None:
-        await _filled(vnics_page(watch))
+    def serve_page(path: str, make: Callable[[], Look]) -> None:
+        @page(path)
+        async def filled() -> None:
+            await _filled(make())
+
+    for path, make in looks.items():
+        serve_page(path, make)
 
     @page("/vnic/{host}/{interface}")
     async def vnic(host: str, interface: str) -> None:
         await _filled(vnic_page(watch, host, interface))
-
-    @page("/packets")
-    async def packets() -> None:
-        await _filled(PacketsPage(watch).look)
-
-    @page("/mads")
-    async def mads() -> None:
-        await _filled(mads_page(watch))
-
-    @page("/timeline")
-    async def timeline() -> None:
-        await _filled(timeline_page(watch))
 
     @page("/part/{name}")
     async def part(name: str) -> None:
@@ -114,10 +111,6 @@ def application(watch: Watch, lab: str) -> FastAPI:
         if name not in found:
             raise HTTPException(404, f"no package installed here has a page {name!r}")
         await _filled(PartView(watch, found[name]).look)
-
-    @page("/parts")
-    async def parts() -> None:
-        await _filled(parts_page(watch))
 
     ui.add_css(COLOURS + PARTS_STYLE + STYLE, shared=True)
     ui.add_head_html(f"<script>{SCRIPT}</script>", shared=True)

@@ -19,7 +19,7 @@ class Garbled(AskedPort):
     def __init__(self, change: Callable[[bytes], bytes]) -> None:
         ours = our_port()
         self.ask = lambda mad, pkey=None: [  # type: ignore[method-assign]
-            heard._replace(mad=change(heard.mad)) for heard in ours.ask(mad, pkey)
+            (heard_with, change(heard)) for heard_with, heard in ours.ask(mad, pkey)
         ]
 
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from opavnic.base.errors import OpavnicError
 from opavnic.cli.base.output import fail, say, write_file
 from opavnic.observe.dissectors import (
-    DissectorError,
     install,
     personal_directory,
     scapy_file,
@@ -53,7 +53,7 @@ def install_scripts(directories: Iterable[Path], to: Path | None) -> None:
     """
     try:
         installed = install(directories, personal_directory() if to is None else to)
-    except DissectorError as error:
+    except OpavnicError as error:
         fail(f"install-dissectors: {error}")
     for path in installed:
         say(f"installed {path}")

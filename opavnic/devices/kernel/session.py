@@ -15,9 +15,8 @@ import platform
 import select
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
@@ -28,18 +27,9 @@ from opavnic.devices.kernel.seccomp import answer_one
 from opavnic.devices.pieces import MAX_WRITTEN, Deposit, Fetch
 from opavnic.devices.tree import Tree
 
-
-class BufferCall(Enum):
-    """A system call that has a descriptor, a buffer and its length as arguments."""
-
-    READ = "read(2)"
-    WRITE = "write(2)"
-
-
-_NUMBERS: Final = {
-    BufferCall.READ: {"x86_64": 0, "aarch64": 63, "riscv64": 63},
-    BufferCall.WRITE: {"x86_64": 1, "aarch64": 64, "riscv64": 64},
-}
+_READ: Final = {"x86_64": 0, "aarch64": 63, "riscv64": 63}
+_WRITE: Final = {"x86_64": 1, "aarch64": 64, "riscv64": 64}
+"""Numbers of system calls that have a descriptor, a buffer and its length as arguments."""
 
 
 class _Vector(ctypes.Structure):
@@ -58,16 +48,17 @@ class WaitingCall:
     length: int
 
     @classmethod
-    def find(cls, tid: int, device: int, number: BufferCall) -> Self | None:
+    def find(cls, tid: int, device: int, numbers: Mapping[str, int]) -> Self | None:
         """Return the call that a thread waits in; None: it waits in another one, or may not be inspected.
 
-        Args:  device: the number of the file system that the call must be about (st_dev): a thread of another program
-               may have the same number where the mount was made in another pid namespace.
+        Args:  numbers: of the call, by architecture. device: the number of the file system that the call must be about
+               (st_dev): a thread of another program may have the same number where the mount was made in another pid
+               namespace.
         """
         try:
             words = Path(f"/proc/{tid}/syscall").read_text(encoding="ascii").split()
             called, fd, address, length = int(words[0]), *(int(word, 16) for word in words[1:4])
-            if called != _NUMBERS[number].get(platform.machine()):
+            if called != numbers.get(platform.machine()):
                 return None
             if os.stat(f"/proc/{tid}/fd/{fd}").st_dev != device:
                 return None
@@ -185,7 +176,7 @@ class MountSession:
 
     def _deposit(self, deposit: Deposit) -> int:
         """Fill the buffer of a read, unless it is longer than is known; return its length."""
-        call = WaitingCall.find(deposit.tid, self._device, BufferCall.READ)
+        call = WaitingCall.find(deposit.tid, self._device, _READ)
         if call is None:
             return deposit.size
         if call.length == deposit.size:
@@ -194,7 +185,7 @@ class MountSession:
 
     def _fetch(self, fetch: Fetch) -> bytes | None:
         """Return all that a write is about; None: that is not known, or too much."""
-        call = WaitingCall.find(fetch.tid, self._device, BufferCall.WRITE)
+        call = WaitingCall.find(fetch.tid, self._device, _WRITE)
         if call is None or call.length > MAX_WRITTEN:
             return None
         return fetch.data if call.length <= len(fetch.data) else call.read()

@@ -20,13 +20,13 @@ from opavnic.web.pages.part import redraw
 from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.fabric_chart import (
     SIGNS,
-    HopView,
+    Path,
     busiest,
     described,
     drop_lines,
     fabric_chart,
-    hops_of,
     link_lines,
+    path_of,
     plan_of,
 )
 from opavnic.web.scene.fold import GROUP, RATES, USES, folded, home_of
@@ -103,7 +103,7 @@ class Side:
         field = ui.input("Set a fault", placeholder="loss on h1 20% l4=ethernet for=10s").classes("wide")
         field.on("keydown.enter", lambda: self._set(field.value or ""))
 
-    def tell(self, seen: Scene, chosen: Chosen, path: Sequence[HopView]) -> None:
+    def tell(self, seen: Scene, chosen: Chosen, path: Path) -> None:
         """Show what there is to say now."""
         stands, lines = _standing(seen, chosen), _figures(seen, chosen)
         if stands != self._stands or len(lines) != len(self._figures):
@@ -115,7 +115,7 @@ class Side:
         self._busiest_head.set_visibility(bool(flows))
         self._busiest.set(flows)
         self._path_head.set_visibility(bool(path))
-        self._path.set([f"{hop.name}: {hop.text}" for hop in path])
+        self._path.set([f"{name}: {text}" for name, text in path.items()])
         self._tell_faults(seen.faults)
         if self._opened is None:
             self._opened = seen.state.drops
@@ -259,7 +259,7 @@ class FabricPage:
         self._known: list[str] = []
         """Names of all nodes and links."""
         self._chosen: LinkView | NodeView | None = None
-        self._path: list[HopView] = []
+        self._path: Path = {}
         self._route: dict[str, str] = {}
         self.look: Look = frame(watch, "Fabric", self._show)
         ui.add_head_html(
@@ -372,12 +372,9 @@ class FabricPage:
             return
         if event.data_type == "edge":
             data: Any = event.data  # declared as a number or text; of an edge it is the row of the chart
-            self._pick(str(data.get("value", "")))
+            self._choose.set_value(str(data.get("value", "")))
         else:
-            self._pick(str(event.name))
-
-    def _pick(self, name: str) -> None:
-        self._choose.set_value(name)
+            self._choose.set_value(str(event.name))
 
     async def _picked(self) -> None:
         name = self._choose.value or ""
@@ -424,9 +421,9 @@ class FabricPage:
         try:
             found = await self._watch.read(RoutesState, "/routes?" + urlencode(self._route))
         except LabError as error:
-            self._path, self._route = [], {}
+            self._path, self._route = {}, {}
             return str(error)
-        self._path = hops_of(found)
+        self._path = path_of(found)
         return ""
 
     async def _set(self, fault: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlencode
 
@@ -18,7 +19,7 @@ from opavnic.observe.pages import journey_html, mad_parts
 from opavnic.state.fabric import RoutesState
 from opavnic.web.pages.frame import Look, frame
 from opavnic.web.pages.watch import Watch
-from opavnic.web.scene.fabric_chart import hops_of
+from opavnic.web.scene.fabric_chart import path_of
 from opavnic.web.scene.scene import Scene
 
 ANY: Final = "any"
@@ -39,7 +40,7 @@ class PacketsPage:
         self._watch = watch
         self._lids: dict[str, int] = {}
         self._found: list[Journey] = []
-        self._waits: dict[str, str] = {}
+        self._waits: Mapping[str, str] = {}
         self.look: Look = frame(watch, "Packets", self._show)
         with ui.row().classes("tools"):
             self._from = ui.select([ANY], value=ANY, label="From", with_input=True)
@@ -93,14 +94,12 @@ class PacketsPage:
         if self._found:
             self._choose(0)
 
-    async def _queues(self) -> dict[str, str]:
+    async def _queues(self) -> Mapping[str, str]:
         """Return what waits at each direction on the way between the chosen hosts, where both are chosen."""
         if ANY in (self._from.value, self._to.value) or self._from.value == self._to.value:
             return {}
         asked = urlencode({"from": self._from.value, "to": self._to.value})
-        return {
-            hop.name: hop.text for hop in hops_of(await self._watch.read(RoutesState, f"/routes?{asked}"))
-        }
+        return path_of(await self._watch.read(RoutesState, f"/routes?{asked}"))
 
     def _choose(self, number: int) -> None:
         self._way.set_content(journey_html(self._found[number], self._waits))

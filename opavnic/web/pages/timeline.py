@@ -50,13 +50,8 @@ async def saved_run(watch: Watch) -> str:
     return run_page(seen, watch.topology, changes, events, rates, time.time())
 
 
-def timeline_page(watch: Watch) -> Look:
-    """What the lab remembers, and what comes."""
-    return TimelinePage(watch).look
-
-
 class TimelinePage:
-    """One open page."""
+    """One open page: what the lab remembers, and what comes."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch

@@ -10,7 +10,7 @@ import heapq
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from hfi_sim.base.quantities import rounded_rate
@@ -60,27 +60,21 @@ _TAG_PRINT: Final = 10.0
 _INK: Final = "#1b2530"
 
 
-@dataclass(frozen=True, slots=True)
-class HopView:
-    """One hop of a path: a direction of a link, and what waits on it."""
-
-    name: str
-    """`leaf0:3->spine0:1`."""
-    text: str
-    """Queue and credits of its virtual lanes."""
+Path = Mapping[str, str]
+"""Hops: directions of links, `leaf0:3->spine0:1`, each with queue and credits of its virtual lanes."""
 
 
-def hops_of(routes: RoutesState) -> list[HopView]:
-    """Return the hops of all ways, each once."""
-    return list(dict.fromkeys(HopView(hop.name, _lanes_text(hop)) for way in routes.hops for hop in way))
+def path_of(routes: RoutesState) -> Path:
+    """Return the hops of all ways."""
+    return {hop.name: _lanes_text(hop) for way in routes.hops for hop in way}
 
 
-def hops_by_nodes(path: Sequence[HopView]) -> dict[frozenset[str], list[str]]:
+def _by_nodes(path: Path) -> dict[frozenset[str], list[str]]:
     """Return lines about the hops of a path by the two nodes that each joins."""
     found: dict[frozenset[str], list[str]] = {}
-    for hop in path:
-        nodes = frozenset(end.rpartition(":")[0] for end in hop.name.split("->"))
-        found.setdefault(nodes, []).append(f"{hop.name}: {hop.text}")
+    for name, text in path.items():
+        nodes = frozenset(end.rpartition(":")[0] for end in name.split("->"))
+        found.setdefault(nodes, []).append(f"{name}: {text}")
     return found
 
 
@@ -110,7 +104,7 @@ def fabric_chart(
     drawn: Layout,
     room: Room,
     vesw: str | None = None,
-    path: Sequence[HopView] = (),
+    path: Path = MappingProxyType({}),
     *,
     by_use: bool = True,
 ) -> dict[str, Any]:
@@ -122,7 +116,7 @@ def fabric_chart(
     """
     colours = vesw_colours(seen)
     nodes = [_node(node, vesw, colours, drawn, room) for node in seen.nodes]
-    links, labels = _links(seen.links, hops_by_nodes(path), drawn, room, by_use)
+    links, labels = _links(seen.links, _by_nodes(path), drawn, room, by_use)
     nodes += labels
     across, down = ([row[axis] for row in nodes] for axis in ("x", "y"))
     return {

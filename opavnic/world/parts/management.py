@@ -23,7 +23,7 @@ from hfi_sim.wire.mad.header import Mad, MadStatus
 from hfi_sim.wire.sa.by_attribute import RECORDS
 from hfi_sim.wire.sa.message import SaMessage
 from hfi_sim.wire.sa.record import SaRecord
-from opavnic.management.fm_view import TABLES, Said, fm_view
+from opavnic.management.fm_view import TABLES, fm_view
 from opavnic.management.mad_socket import MadSocketServer
 from opavnic.state.fm import FmState
 from opavnic.world.json_body import json_answer
@@ -78,8 +78,7 @@ class FabricManagement(RunningPart):
         """Ask the fabric manager, and return its view beside ours; one question at a time."""
         async with self._asking:
             tables, errors = await ask_tables(self._world.em_port, TABLES)
-        said = Said.of(tables, errors)
-        view = fm_view(said, self._world.fabric, self._world.em_port, self._pkeys)
+        view = fm_view(tables, errors, self._world.fabric, self._world.em_port, self._pkeys)
         return FmState(**self.status(), **dict(view))
 
     def _state(self, em_port: PortState, at: str) -> str:

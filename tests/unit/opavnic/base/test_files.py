@@ -15,6 +15,7 @@ import pytest
 
 from ejfat.files.conformance import load_vectors
 from ejfat.files.simulator import read_pcap
+from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import with_article
 from lnet.base.errors import LnetConfigError
 from lnet.settings.section import LnetModel, read_targets
@@ -24,7 +25,7 @@ from opavnic.base.files import FileError, read_bytes, read_lines, read_text
 from opavnic.conformance.result import read_cases
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import load_lab
-from opavnic.management.mad_record import RecordError, read_record
+from opavnic.management.mad_record import read_record
 
 UNPACKED = 3 << 30
 """Bytes that the bomb unpacks to."""
@@ -68,7 +69,7 @@ def test_capture_that_unpacks_to_gigabytes_is_refused(bomb: Path) -> None:
 
 READERS: list[tuple[Callable[[Path], object], type[Exception], str]] = [
     (load_lab, ConfigError, "lab file"),
-    (read_record, RecordError, "record of MADs"),
+    (read_record, InputError, "record of MADs"),
     (load_vectors, FileError, "file of test vectors"),
     (lambda path: list(read_pcap(path)), FileError, "capture"),
     (lambda path: list(read_cases(path, lambda case: case)), VectorFileError, "vector file"),

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.base.errors import InputError
 from hfi_sim.base.text import visible
 from opavnic.cli.main import main
-from opavnic.management.mad_record import RecordError, read_record
+from opavnic.management.mad_record import read_record
 
 LAB = "name: {name}\nhosts: {{h1: {{}}}}\nvesws: [{{id: {id}, name: blue, members: [h1]}}]\n"
 pytestmark = pytest.mark.usefixtures("own_runtime")
@@ -88,7 +89,7 @@ def test_rude_input_is_one_line_and_exit_code_2(
 def test_recording_that_is_none_is_told_with_its_line(tmp_path: Path, line: str) -> None:
     file = tmp_path / "mads.jsonl"
     file.write_text(line.replace("%s", "00" * 24) + "\n")
-    with pytest.raises(RecordError, match=r"mads\.jsonl:1: not a recorded MAD") as caught:
+    with pytest.raises(InputError, match=r"mads\.jsonl:1: not a recorded MAD") as caught:
         list(read_record(file))
     assert 'give lines of JSON, {"lid": N, "mad": HEX, "response": HEX}, as opavnic mad record' in str(
         caught.value

@@ -25,7 +25,7 @@ from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType
 from opavnic.devices.filesystem import MAX_HANDLES, FileSystem
 from opavnic.devices.fuse import FuseRequest, Opcode
 from opavnic.devices.hfi_tree import hfi_tree
-from opavnic.devices.tree import Tree
+from opavnic.devices.tree import Directory, Tree
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 from unit.hfi_sim.management.umad.umad_program import OUI, ema, message, received, register2
 from unit.opavnic.devices.fuse_kernel import Kernel
@@ -61,6 +61,16 @@ class Ground:
         self.kernel.take()
 
 
+def at(tree: Tree, path: str) -> Directory:
+    """Return the directory at a path."""
+    found = tree.root
+    for name in path.split("/"):
+        inside = found.entries[name]
+        assert isinstance(inside, Directory)
+        found = inside
+    return found
+
+
 @pytest.fixture
 def ground() -> Ground:
     return Ground()
@@ -68,8 +78,8 @@ def ground() -> Ground:
 
 def test_sysfs_has_the_counters_of_the_performance_agent(ground: Ground) -> None:
     base = "infiniband/hfi1_0"
-    names = [path for path in ground.tree.paths() if path.startswith(f"{base}/ports/1/counters/")]
-    assert len(names) == 21, "those of the IB core"
+    counters = at(ground.tree, f"{base}/ports/1/counters")
+    assert len(counters.entries) == 21, "those of the IB core"
     fh = ground.program()
     ground.send(fh)
     counts = ground.pair.a.read_counts()
@@ -393,4 +403,5 @@ def test_tree_refuses_what_cannot_be() -> None:
         tree.text("a/b", "2")
     with pytest.raises(ValueError, match="no directory"):
         tree.text("a/b/c", "3")
-    assert list(tree.paths()) == ["a/b"]
+    assert list(tree.root.entries) == ["a"]
+    assert list(at(tree, "a").entries) == ["b"]

@@ -19,7 +19,7 @@ from hfi_sim.wire.packet import build_packet, strip
 from hfi_sim.wire.packet_9b import bare_9b, build_mad_9b, carry_9b
 from hfi_sim.wire.sma.port_info import PortInfo
 from hfi_sim.wire.sma.tables import PARTITION_TABLE
-from opavnic.kernel.hfi1_port import OPEN_MAX, Hfi1Port, SmaMessage
+from opavnic.kernel.hfi1_port import ARM, OPEN_MAX, Hfi1Port
 from opavnic.kernel.wire import ERROR, IDLE, LINK, PhysicalLink, WireKind, build_frame, parse_frame
 from opavnic.world.world import World
 
@@ -122,7 +122,7 @@ def test_the_manager_tells_hfi1_by_smps_what_it_has_set() -> None:
     table = PARTITION_TABLE.parse(given.attributes[SubnetAttrId.PARTITION_TABLE][: PARTITION_TABLE.size])
     assert table.pkeys[:3] == (0, 0x7FFF, 0), "hfi1 finds the P_Key of its SMPs in the second place"
     assert info.master_sm_lid == given.em.lid
-    assert (WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)) in given.frames
+    assert (WireKind.IDLE, IDLE.build(message=ARM)) in given.frames
 
 
 def test_p_keys_that_change_are_told_again_without_new_states() -> None:
@@ -314,7 +314,7 @@ def test_a_manager_that_begins_with_a_get_arms_the_port_and_its_neighbour() -> N
         answer = of_9b(given, head.build() + asked[24:], em.lid, qp=0, sc=15)
         given.kernel.take(build_frame(WireKind.PACKET_9B, answer))
     assert port.state is PortState.ARMED
-    assert (WireKind.IDLE, IDLE.build(message=SmaMessage.ARM)) in given.frames
+    assert (WireKind.IDLE, IDLE.build(message=ARM)) in given.frames
 
 
 def test_what_is_no_packet_is_counted() -> None:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from hfi_sim.base.errors import InputError
 from hfi_sim.fabric.trace import TracedPacket
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import Method
 from opavnic.management import mad_record
-from opavnic.management.mad_record import MadExchange, Pairing, RecordError, read_record
+from opavnic.management.mad_record import MadExchange, Pairing, read_record
 from opavnic.observe.trace_file import write_trace
 from vema.em.core.messages import build_request
 
@@ -69,15 +70,15 @@ def test_json_lines_are_read_back_without_zeros(tmp_path: Path) -> None:
 def test_damaged_line_is_said_with_its_place(tmp_path: Path, text: str) -> None:
     file = tmp_path / "mads.jsonl"
     file.write_text(EXCHANGES[0].to_json() + "\n" + text + "\n")
-    with pytest.raises(RecordError, match=r"mads\.jsonl:2: not a recorded MAD"):
+    with pytest.raises(InputError, match=r"mads\.jsonl:2: not a recorded MAD"):
         list(read_record(file))
 
 
 def test_missing_and_cut_files_are_said_so(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="No such file"):
+    with pytest.raises(InputError, match="No such file"):
         list(read_record(tmp_path / "none"))
     file = tmp_path / "cut.pcapng"
     write_trace(file, [TracedPacket(0.0, "em:1->sw0:1", PACKETS[0], None)])
     file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(RecordError, match=r"cut\.pcapng"):
+    with pytest.raises(InputError, match=r"cut\.pcapng"):
         list(read_record(file))

@@ -24,7 +24,6 @@ from opavnic.web.pages.watch import Watch
 from opavnic.web.scene.fabric_chart import (
     DOWN,
     PATH,
-    HopView,
     busiest,
     colour,
     described,
@@ -159,7 +158,7 @@ async def test_saved_run_names_what_came_since_the_pages_have_looked(directory: 
 async def test_other_virtual_switches_are_faint_and_a_path_is_marked(directory: LabDir) -> None:
     async with answering(directory, LAB):
         seen = await Watch(directory.control_socket).look()
-    drawn = chart(seen, "red", [HopView("h1:1->leaf1:1", "VL 0 waits")])
+    drawn = chart(seen, "red", {"h1:1->leaf1:1": "VL 0 waits"})
     opacity = {row["id"]: row["itemStyle"]["opacity"] for row in drawn["data"]}
     assert opacity["h1"] == 1
     assert opacity["h2"] < 1
