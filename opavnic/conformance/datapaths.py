@@ -17,7 +17,6 @@ from opavnic.conformance.vector_setup import (
     EncapSituation,
     HfiStub,
     RxOutcome,
-    VectorDatapath,
     VportSetup,
     VportState,
     traffic_counters,
@@ -35,8 +34,6 @@ from vema.base.types import ConfigState, VportNum
 
 class PythonDatapath:
     """Encapsulation and receipt in Python."""
-
-    name = "python"
 
     def encap(self, situation: EncapSituation) -> EncapOutcome:
         """Set up one vport and send one frame."""
@@ -110,8 +107,6 @@ def _set_up(adapter: Adapter, netdev: MemoryNetdev, vport: VportSetup) -> None:
 class NativeVectorDatapath:
     """Encapsulation and receipt by the native module."""
 
-    name = "native"
-
     def __init__(self) -> None:
         """Raises DatapathUnavailableError if the module is not built."""
         native = load_native()
@@ -157,6 +152,8 @@ class NativeVectorDatapath:
         )
 
 
+VectorDatapath = NativeVectorDatapath | PythonDatapath
+"""Encapsulation and receipt, as the vectors drive them: of a frame, and of a packet that no port has checked."""
 AUTO: Final = "auto"
 """The fastest available datapath."""
 

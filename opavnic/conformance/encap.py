@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from hfi_sim.base.types import MacAddr
 from hfi_sim.wire.lrh16b import length_qw_of
+from opavnic.conformance.datapaths import VectorDatapath
 from opavnic.conformance.result import CaseDifference, Json, Result, compare, read_cases
-from opavnic.conformance.vector_setup import EncapOutcome, EncapSituation, VectorDatapath
+from opavnic.conformance.vector_setup import EncapOutcome, EncapSituation
 from opavnic.vnic.encap import HEADER_SIZE, pad_frame, pbc
 from opavnic.vnic.flow import innermost_ethertype_at
 from vema.attributes.mac_entries import MacEntries, MacEntry

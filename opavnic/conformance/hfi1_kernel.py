@@ -84,10 +84,7 @@ class Hfi1(AskedHfi):
             self._heard.append(mad)
 
     def await_link(self) -> None:
-        """Wait for it, and for an answer.
-
-        Raises:  KernelError: there is none within seconds.
-        """
+        """Wait for it, and for an answer. Raises KernelError: there is none within seconds."""
         end = time.monotonic() + _PATIENCE_S
         while self._state == PhysicalLink.LINK_UP and self._receive(time.monotonic() + _SILENCE_S):
             pass

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from opavnic.conformance.datapaths import VectorDatapath
 from opavnic.conformance.result import CaseDifference, Json, Result, compare, read_cases
-from opavnic.conformance.vector_setup import VectorDatapath, VportSetup, VportState
+from opavnic.conformance.vector_setup import VportSetup, VportState
 
 if TYPE_CHECKING:
     from pathlib import Path

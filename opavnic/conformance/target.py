@@ -94,10 +94,7 @@ class _Target:
         return fresh
 
     def ask(self, method: Method, attr_id: AttrId, data: bytes, vport_num: int) -> bytes:
-        """Send a request of our own and return the attribute.
-
-        Raises:  AgentError: no response, or an error.
-        """
+        """Send a request of our own and return the attribute. Raises AgentError: no response, or an error."""
         request = build_request(method, attr_id, data, attr_mod=vport_num, tid=1)
         response = self.request(self.lid, request.build())
         if response is None:

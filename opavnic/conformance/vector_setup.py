@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.engine.events.outputs import BufferToken
@@ -30,10 +29,7 @@ class HfiStub(HfiPort):
         """The result of `send_built`; if it is a Drop, packets are refused."""
 
     def send_built(self, packet: bytes, slid: int, dlid: int, pkey: int) -> Drop | None:
-        """Keep a packet, or refuse it.
-
-        Raises:  ValueError: what was handed over is not what stands in the packet.
-        """
+        """Keep a packet, or refuse it. Raises ValueError: what was handed over is not what stands in the packet."""
         found = slid_of(packet), dlid_of(packet), pkey_of(packet)
         if (slid, dlid, pkey) != found:
             raise ValueError(f"SLID, DLID, P_Key {(slid, dlid, pkey)} handed over, {found} in the packet")
@@ -105,20 +101,6 @@ class VportSetup:
 
 RxOutcome = tuple[dict[int, bytes], dict[int, dict[str, int]]]
 """The Ethernet frames that were delivered, and the receive counters that are not 0, both by vport."""
-
-
-class VectorDatapath(Protocol):
-    """An implementation of encapsulation and receipt, as the vectors drive it."""
-
-    name: str
-
-    def encap(self, situation: EncapSituation) -> EncapOutcome:
-        """Set up the vport, send the frame once."""
-        ...
-
-    def rx(self, vports: Sequence[VportSetup], packet: bytes) -> RxOutcome:
-        """Set up the vports of a port in the order given, give it one packet; the port checks nothing."""
-        ...
 
 
 _ERRORS: Final = {

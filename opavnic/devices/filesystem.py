@@ -114,10 +114,7 @@ class FileSystem:
         return len(self._open)
 
     def receive(self, data: bytes | memoryview) -> None:
-        """Take one request of the kernel.
-
-        Raises:  WireError: not a request.
-        """
+        """Take one request of the kernel. Raises WireError: not a request."""
         request = FuseRequest.parse(data)
         if request.opcode == Opcode.DESTROY:
             self.close()

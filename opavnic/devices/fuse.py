@@ -137,10 +137,7 @@ class FuseRequest:
 
     @classmethod
     def parse(cls, data: bytes | memoryview) -> FuseRequest:
-        """Take the bytes of one read from /dev/fuse apart.
-
-        Raises:  WireError: they are not one request.
-        """
+        """Take the bytes of one read from /dev/fuse apart. Raises WireError: they are not one request."""
         head = IN_HEADER.parse(data)
         if head.len != len(data):
             raise WireError(f"{_REQUEST} -> len", 0, f"{head.len}, of {len(data)} bytes")

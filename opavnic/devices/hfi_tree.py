@@ -134,10 +134,7 @@ def _is_sm(port: HfiPort) -> DeviceFile:
 
 
 def hfi_tree(hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
-    """Return the files of a host.
-
-    Args:  devices: those of all ports, HFI by HFI: umad0, umad1, ...
-    """
+    """Return the files of a host. Args: devices: those of all ports, HFI by HFI: umad0, umad1, ..."""
     tree = Tree()
     tree.text("infiniband_mad/abi_version", str(ABI_VERSION))
     tree.text("infiniband_verbs/abi_version", _VERBS_ABI)

@@ -63,10 +63,7 @@ class AgentProgram:
             self.status = message.number
 
     def completed(self) -> subprocess.CompletedProcess[bytes]:
-        """Return what it was, once it has ended.
-
-        Raises:  KernelError: it was not started.
-        """
+        """Return what it was, once it has ended. Raises KernelError: it was not started."""
         if self._errno:
             raise KernelError(f"{self._command[0]}: not started: {os.strerror(self._errno)}")
         assert self.status is not None  # noqa: S101 - the caller has waited

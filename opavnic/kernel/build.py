@@ -13,7 +13,6 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -61,45 +60,41 @@ _COMPILED: Final = re.compile(r"\s+(CC|LD|AR|HOSTCC)\b")
 _WRONG: Final = re.compile(r"error:|\*\*\*|undefined reference|[Nn]ot found")
 
 
-@dataclass(frozen=True, slots=True)
-class BuildOrder:
-    """What is to be built."""
-
-    source: Path | None = None
-    """A directory or tar archive; None: that of an installed package linux-source."""
-    name: str = ""
-    """What the kernel is called in the cache; empty: after its version."""
-    config: Path | None = None
-    """Lines CONFIG_X=y and "# CONFIG_X is not set" that hold beside ours, and before them."""
-    symbols: bool = False
-    """Whether files for a debugger are kept, too."""
-
-
-def build(order: BuildOrder, progress: Progress) -> Path:
+def build(
+    progress: Progress,
+    *,
+    source: Path | None = None,
+    name: str = "",
+    config: Path | None = None,
+    symbols: bool = False,
+) -> Path:
     """Build a kernel into the cache, in place of one of the same name; return its directory.
 
+    Args:    source: a directory or tar archive; None: that of an installed package linux-source. name: what the kernel
+             is called in the cache; empty: after its version. config: lines CONFIG_X=y and "# CONFIG_X is not set" that
+             hold beside ours, and before them. symbols: whether files for a debugger are kept, too.
     Raises:  KernelError: no source, a program is missing, another build is under way, or the build failed.
     """
-    source = _packaged() if order.source is None else order.source
+    source = _packaged() if source is None else source
     if not source.exists():
         raise KernelError(f"{source}: no such directory or file")
-    if order.name:
-        check_name(order.name)
-    settings = _settings(order.config)
+    if name:
+        check_name(name)
+    settings = _settings(config)
     _check_tools(packed=source.is_file())
     cache = cache_directory()
     cache.mkdir(parents=True, exist_ok=True)
     with _only_one(cache), _empty(cache / "build") as work:
         tree = _tree(source, work, progress)
         version = _version(tree)
-        name = order.name or version
+        name = name or version
         drivers = _drivers(tree, version, progress)
         log = cache / f"{name}.log"
         with log.open("w", buffering=1) as written:  # by lines: people follow it
-            _Build(tree, work, version, drivers, progress, written).make(settings, symbols=order.symbols)
+            _Build(tree, work, version, drivers, progress, written).make(settings, symbols=symbols)
         result = work / "result"
         result.mkdir()
-        _collect(work, result, drivers, symbols=order.symbols)
+        _collect(work, result, drivers, symbols=symbols)
         note(result, name, version, str(source.resolve()), [driver.name for driver in drivers])
         target = cache / name
         shutil.rmtree(target, ignore_errors=True)

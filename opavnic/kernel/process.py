@@ -238,10 +238,7 @@ class KernelProcess:
         return send_frame(self.wire, frame)
 
     def receive(self, timeout_s: float) -> bytes | None:
-        """Return the next frame, or None if there is none in time.
-
-        Raises:  KernelError: the kernel has ended.
-        """
+        """Return the next frame, or None if there is none in time. Raises KernelError: the kernel has ended."""
         end = time.monotonic() + timeout_s
         while True:
             with contextlib.suppress(BlockingIOError, ConnectionError):

@@ -76,10 +76,7 @@ class VirtualProcess(KernelProcess):
             self.time.close()
 
     def await_message(self) -> TimeMessage:
-        """Return what it says next of time.
-
-        Raises:  KernelError: it has ended, or says nothing for long.
-        """
+        """Return what it says next of time. Raises KernelError: it has ended, or says nothing for long."""
         end = time.monotonic() + PATIENCE_S
         while True:
             watched: list[IO[bytes] | socket.socket] = (
@@ -102,10 +99,7 @@ class VirtualProcess(KernelProcess):
         return READY in self._console
 
     def give(self, end: socket.socket, data: bytes) -> None:
-        """Put a frame on its wire, or some bytes for its agent.
-
-        Raises:  KernelError: it has ended.
-        """
+        """Put a frame on its wire, or some bytes for its agent. Raises KernelError: it has ended."""
         try:
             end.sendall(data)
         except OSError:

@@ -179,10 +179,7 @@ class EmCommands:
         return (_vport_row(port, vport) for port, vport in list(self.running().vports()))
 
     def mac_table(self, vesw_id: int | None) -> Iterator[MacTableRow]:
-        """Return the entries of one MAC table, or of all.
-
-        Raises:  InputError: no virtual switch has that id.
-        """
+        """Return the entries of one MAC table, or of all. Raises InputError: no virtual switch has that id."""
         core = self.running()
         shown = dict(core.vesws)
         if vesw_id is not None:

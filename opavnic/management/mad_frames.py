@@ -53,10 +53,7 @@ class MadMessage:
     outcome: int = Outcome.OK
 
     def build(self) -> bytes:
-        """Return the bytes.
-
-        Raises:  ValueError: a value does not fit its field, or the MAD is too long.
-        """
+        """Return the bytes. Raises ValueError: a value does not fit its field, or the MAD is too long."""
         if len(self.mad) > MAD_SIZE:
             raise ValueError(f"MAD of {len(self.mad)} bytes, at most {MAD_SIZE}")
         try:

@@ -49,10 +49,7 @@ class MadExchange:
 
 
 def read_record(file: Path) -> Iterator[MadExchange]:
-    """Yield the exchanges in a file, in order.
-
-    Raises:  InputError: it cannot be read, or contains invalid data.
-    """
+    """Yield the exchanges in a file, in order. Raises InputError: it cannot be read, or contains invalid data."""
     try:
         data = read_bytes(file, MAX_CAPTURE, "record of MADs")
     except FileError as error:

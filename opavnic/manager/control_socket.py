@@ -208,10 +208,7 @@ def _make_way(path: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def metrics_socket(address: str, port: int, server: HttpServer) -> AsyncIterator[None]:
-    """Serve on a TCP port.
-
-    Raises:  OpavnicError: it cannot.
-    """
+    """Serve on a TCP port. Raises OpavnicError: it cannot."""
     try:
         listening = await asyncio.start_server(server.serve, address, port, limit=MAX_HEAD)
     except OSError as error:

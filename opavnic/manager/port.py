@@ -18,45 +18,21 @@ class ManagerPort:
     """A `vema.em.service.administered_subnet.OwnPort` behind a umad device."""
 
     def __init__(self, reading: PortReading, clock: Clock) -> None:
-        self.reading = reading
+        self._take(reading)
         self.mad = UmadTransport(clock, lambda: self.reading)
         self._handlers: list[Callable[[PortEvent], None]] = []
         self._connected = False
-
-    @property
-    def name(self) -> str:
-        """HFI:PORT, as the kernel calls it."""
-        return self.reading.name
-
-    @property
-    def guid(self) -> int:
-        """Its port GUID."""
-        return self.reading.guid
-
-    @property
-    def lid(self) -> int:
-        """Its LID; 0: none has been given yet."""
-        return self.reading.lid
-
-    @property
-    def sm_lid(self) -> int:
-        """LID of the master subnet manager."""
-        return self.reading.sm_lid
-
-    @property
-    def sm_sl(self) -> int:
-        """Service level of requests to it."""
-        return self.reading.sm_sl
 
     @property
     def state(self) -> PortState:
         """Its logical state; DOWN without a device or a P_Key of the management partition: nothing can be asked."""
         return self.reading.state if self._connected and self.reading.management_pkey else PortState.DOWN
 
-    @property
-    def management_pkey(self) -> int:
-        """The P_Key of the management partition in its table."""
-        return self.reading.management_pkey
+    def _take(self, reading: PortReading) -> None:
+        self.reading = reading
+        self.name, self.guid = reading.name, reading.guid
+        self.lid, self.sm_lid, self.sm_sl = reading.lid, reading.sm_lid, reading.sm_sl
+        self.management_pkey = reading.management_pkey
 
     def subscribe(self, handler: Callable[[PortEvent], None]) -> Callable[[], None]:
         """Call `handler` with what happens to the port; the returned function ends that."""
@@ -68,7 +44,7 @@ class ManagerPort:
         before, state = self.reading, self.state
         if reading == before:
             return []
-        self.reading = reading
+        self._take(reading)
         self._report(before, state)
         return list(_changes(before, reading))
 

@@ -102,10 +102,7 @@ def all_ports(sysfs: Path = SYSFS, devices: Path = DEVICES) -> list[PortReading]
 
 
 def read_port(device: str, hfi: str, number: int, sysfs: Path = SYSFS) -> PortReading:
-    """Read what sysfs says of a port.
-
-    Raises:  OSError, ValueError: it has gone, or is going.
-    """
+    """Read what sysfs says of a port. Raises OSError, ValueError: it has gone, or is going."""
     path = sysfs / "infiniband" / hfi / "ports" / str(number)
     return PortReading(
         device=device,

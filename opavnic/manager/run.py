@@ -59,10 +59,7 @@ class ManagerProgram:
     """One run of the manager."""
 
     def __init__(self, options: ManagerOptions) -> None:
-        """Prepare.
-
-        Raises:  ConfigError: the configuration has mistakes. InputError: there is no such port.
-        """
+        """Prepare. Raises ConfigError: the configuration has mistakes. InputError: there is no such port."""
         self.options = options
         self.started_at = time.time()
         self._config = read_config(options.config)

@@ -109,13 +109,18 @@ def _goes_on(journey: Journey, hop: Hop) -> bool:
 
 def _identity(packet: bytes) -> object:
     try:
-        lrh = Lrh16B.parse(packet)
-        if lrh.l4 == L4.FM:
-            mad = MadHeader.parse(packet[mad_start(packet) :])
-            return lrh.slid, lrh.dlid, mad.mgmt_class, mad.method, mad.tid, mad.attr_id
+        lrh, mad = _headers(packet)
     except WireError:
         return packet
-    return lrh.slid, lrh.dlid, packet[HEADER_SIZE:]
+    if mad is None:
+        return lrh.slid, lrh.dlid, packet[HEADER_SIZE:]
+    return lrh.slid, lrh.dlid, mad.mgmt_class, mad.method, mad.tid, mad.attr_id
+
+
+def _headers(packet: bytes) -> tuple[Lrh16B, MadHeader | None]:
+    """Return the headers of a packet and of the MAD in it, if it holds one. Raises WireError: it is damaged."""
+    lrh = Lrh16B.parse(packet)
+    return lrh, MadHeader.parse(packet[mad_start(packet) :]) if lrh.l4 == L4.FM else None
 
 
 # --- MADs --------------------------------------------------------------------------------------------------
@@ -162,11 +167,10 @@ def messages(seen: Iterable[Journey]) -> list[Message]:
     passing = _passing(seen)
     for journey in seen:
         try:
-            lrh = Lrh16B.parse(journey.packet)
-            if lrh.l4 != L4.FM:
-                continue
-            mad = MadHeader.parse(journey.packet[mad_start(journey.packet) :])
+            lrh, mad = _headers(journey.packet)
         except WireError:
+            continue
+        if mad is None:
             continue
         source = f"LID {lrh.slid:#x}" if journey.source in passing else journey.source
         target = f"LID {lrh.dlid:#x}" if journey.target in passing else journey.target

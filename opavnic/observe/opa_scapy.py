@@ -110,10 +110,7 @@ class OPA16B(Packet):
     size = 16
 
     def do_dissect(self, s: bytes) -> bytes:
-        """Read header and trailer; return the payload.
-
-        Raises:  ValueError: fewer than 16 bytes.
-        """
+        """Read header and trailer; return the payload. Raises ValueError: fewer than 16 bytes."""
         if len(s) < self.size:
             raise ValueError(f"{len(s)} bytes, the 16B header needs {self.size}")
         number = int.from_bytes(s[: self.size], "little")
@@ -127,10 +124,7 @@ class OPA16B(Packet):
         return s[self.size : end]
 
     def self_build(self) -> bytes:
-        """Return the 16 bytes of the header.
-
-        Raises:  ValueError: a value does not fit its field.
-        """
+        """Return the 16 bytes of the header. Raises ValueError: a value does not fit its field."""
         number = 0
         for name, places in self.places.items():
             value = int(self.getfieldval(name) or 0)

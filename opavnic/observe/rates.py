@@ -137,10 +137,7 @@ def in_order(found: Rates, order: Order) -> Rates:
 
 
 def as_json(found: Rates, time: float) -> dict[str, Any]:
-    """Return rates as plain data.
-
-    Args:  time: when the second poll was made, in seconds since 1970.
-    """
+    """Return rates as plain data. Args: time: when the second poll was made, in seconds since 1970."""
     drops: dict[str, dict[str, float]] = {}
     for drop in found.drops:
         drops.setdefault(drop.element, {})[drop.reason] = _rounded(drop.per_second)

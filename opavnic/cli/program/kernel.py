@@ -11,7 +11,6 @@ import typer
 from opavnic.cli.base.common import AsJson
 from opavnic.cli.base.group import command_group
 from opavnic.cli.base.output import print_json, print_table, say
-from opavnic.kernel.build import BuildOrder
 from opavnic.kernel.build import build as build_kernel
 from opavnic.kernel.cache import built_kernels, recipe, to_json
 from opavnic.kernel.drivers import OURS
@@ -52,7 +51,7 @@ def build(
     Kernels of different names are kept side by side; hosts of labs choose one with kernel: {name: NAME}.
     """
     begun = time.monotonic()
-    directory = build_kernel(BuildOrder(source, name, config, symbols), say)
+    directory = build_kernel(say, source=source, name=name, config=config, symbols=symbols)
     (kernel,) = (kernel for kernel in built_kernels() if kernel.directory == directory)
     size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
     say(f"Linux's own, unmodified: {', '.join(kernel.drivers)}")

@@ -7,7 +7,7 @@ import os
 import time
 from collections import deque
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from opavnic.state.lab import MachineLoad
 
@@ -17,41 +17,29 @@ KEPT: Final = 20
 _STAT: Final = Path("/proc/stat")
 
 
-class _LoadSample(NamedTuple):
-    time: float
-    used_s: float
-    """Of processors, by this process."""
-    busy: int
-    """Ticks of all processors with work."""
-    ticks: int
-    late_s: float
-
-
 class LoadMeter:
     """Looks at the clock and at the processors again and again."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._samples: deque[_LoadSample] = deque(maxlen=KEPT)
+        self._samples: deque[tuple[float, float, int, int, float]] = deque(maxlen=KEPT)
+        """Time, seconds of processors used by this process, ticks of all with work, all ticks, lateness."""
         self._sample(loop.time())
 
     def _sample(self, due: float) -> None:
-        busy, ticks = _ticks()
-        self._samples.append(
-            _LoadSample(time.monotonic(), time.process_time(), busy, ticks, self._loop.time() - due)
-        )
+        self._samples.append((time.monotonic(), time.process_time(), *_ticks(), self._loop.time() - due))
         due = self._loop.time() + INTERVAL_S
         self._timer = self._loop.call_at(due, self._sample, due)
 
     def load(self) -> MachineLoad:
         """Return what was measured."""
-        first = self._samples[0]
+        then, used_before, busy_before, ticks_before, _ = self._samples[0]
         now, used_s, (busy, ticks) = time.monotonic(), time.process_time(), _ticks()
         return MachineLoad(
             processors=len(os.sched_getaffinity(0)),
-            used=round((used_s - first.used_s) / max(now - first.time, 1e-3), 2),
-            busy=round((busy - first.busy) / max(ticks - first.ticks, 1), 2),
-            late_ms=round(1000 * max(sample.late_s for sample in self._samples), 1),
+            used=round((used_s - used_before) / max(now - then, 1e-3), 2),
+            busy=round((busy - busy_before) / max(ticks - ticks_before, 1), 2),
+            late_ms=round(1000 * max(late_s for *_, late_s in self._samples), 1),
         )
 
     async def close(self) -> None:

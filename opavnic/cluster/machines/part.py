@@ -213,10 +213,7 @@ class Follower:
         self.forget()
 
     def program(self, programs: Mapping[str, Any]) -> None:
-        """Apply programs to nodes.
-
-        Raises:  ClusterError: a program is malformed, or its node is not here.
-        """
+        """Apply programs to nodes. Raises ClusterError: a program is malformed, or its node is not here."""
         for name, program in programs.items():
             if name not in self._nodes:
                 raise ClusterError(f"{name} is not a node of this machine")

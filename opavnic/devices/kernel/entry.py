@@ -13,7 +13,6 @@ import json
 import os
 import socket
 import stat
-from dataclasses import dataclass
 from typing import Any, Final
 
 from opavnic.base.errors import OpavnicError
@@ -29,16 +28,6 @@ class EntryError(OpavnicError):
     """A program cannot have the devices of a host; the message says why."""
 
 
-@dataclass(slots=True)
-class DeviceRequest:
-    """A program that wants the devices of a host, with its descriptors."""
-
-    host: str
-    device: int
-    fuse_fd: int
-    listener: int | None
-
-
 def send_arrival(
     connected: socket.socket, host: str, device: int, fuse_fd: int, listener: int | None
 ) -> None:
@@ -47,8 +36,8 @@ def send_arrival(
     socket.send_fds(connected, [json.dumps({"host": host, "device": device}).encode()], descriptors)
 
 
-def receive_arrival(connected: socket.socket) -> DeviceRequest:
-    """Receive what `send_arrival` sends; on an error nothing stays open.
+def receive_arrival(connected: socket.socket) -> tuple[str, int, int, int | None]:
+    """Return what `send_arrival` sends: host, device, /dev/fuse, listener; on an error nothing stays open.
 
     Raises:  EntryError: it is something else. OSError: the connection failed.
     """
@@ -69,7 +58,7 @@ def receive_arrival(connected: socket.socket) -> DeviceRequest:
         if isinstance(error, ValueError | TypeError | LookupError | RecursionError):
             raise EntryError("not a request for devices") from error
         raise
-    return DeviceRequest(host, device, descriptors[0], listener)
+    return host, device, descriptors[0], listener
 
 
 def _is_fuse(fd: int) -> bool:

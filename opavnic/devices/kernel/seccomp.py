@@ -18,11 +18,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 # --- the ioctl of libibverbs, RDMA_VERBS_IOCTL -------------------------------------------------------------
-# libopamgt, and with it the Omni-Path tools, opens the verbs device to hear of asynchronous events. It gets a
-# context and
-# a descriptor on which nothing ever comes; all else is refused with EOPNOTSUPP. Sans-IO: what stands in the
-# memory of the
-# program comes in, what is to be written there goes out.
+# libopamgt, and with it the Omni-Path tools, opens the verbs device to hear of asynchronous events. It gets a context
+# and a descriptor on which nothing ever comes; all else is refused with EOPNOTSUPP. Sans-IO: what stands in the memory
+# of the program comes in, what is to be written there goes out.
 #
 # Source: the public Linux headers rdma/rdma_user_ioctl_cmds.h and rdma/ib_user_ioctl_cmds.h.
 

@@ -138,10 +138,7 @@ class Scene:
 
 
 def scene(topology: Topology, fabric: TopologyState, faults: FaultsSet, found: Rates) -> Scene:
-    """Return what is to be seen.
-
-    Args:  topology: as `fabric` has it. found: the rates since the look before.
-    """
+    """Return what is to be seen. Args: topology: as `fabric` has it. found: the rates since the look before."""
     state = found.lab
     hosts = {host.name: host for host in state.hosts}
     paces = {_ends(link.name): (link, pace) for link, pace in found.links}

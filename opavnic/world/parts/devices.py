@@ -83,24 +83,24 @@ class HostDevices(RunningPart):
         try:
             if foreign_peer(connected) is not None:
                 raise EntryError("the lab belongs to another user")
-            arrival = receive_arrival(connected)
+            host, device, fuse_fd, listener = receive_arrival(connected)
         except (EntryError, OSError) as error:
             return _refusal(error)
-        make_tree = self._make_tree.get(arrival.host)
+        make_tree = self._make_tree.get(host)
         if make_tree is None or len(self.sessions) >= MAX_SESSIONS:
-            os.close(arrival.fuse_fd)
-            if arrival.listener is not None:
-                os.close(arrival.listener)
+            os.close(fuse_fd)
+            if listener is not None:
+                os.close(listener)
             full = f"{MAX_SESSIONS} programs have devices, the most a lab allows"
             unknown = make_tree is None
-            return _refusal(unknown_name("host", arrival.host, self._make_tree) if unknown else full)
-        if arrival.host not in self._trees:
-            self._trees[arrival.host] = make_tree()
+            return _refusal(unknown_name("host", host, self._make_tree) if unknown else full)
+        if host not in self._trees:
+            self._trees[host] = make_tree()
         session = MountSession(
-            self._trees[arrival.host],
-            fuse_fd=arrival.fuse_fd,
-            listener=arrival.listener,
-            device=arrival.device,
+            self._trees[host],
+            fuse_fd=fuse_fd,
+            listener=listener,
+            device=device,
             buffer=self._buffer,
             on_end=self.sessions.discard,
         )
