@@ -88,10 +88,7 @@ def _adapter(netdev: MemoryNetdev, vport_num: VportNum, demux: VnicDemux, hfi: H
 
 def _set_up(adapter: Adapter, netdev: MemoryNetdev, vport: VportSetup) -> None:
     info = replace(
-        VeswPortInfo.power_on(),
-        vesw_id=vport.vesw_id,
-        eth_mtu=vport.mtu,
-        config_state=ConfigState.FORWARDING,
+        VeswPortInfo.power_on(), vesw_id=vport.vesw_id, eth_mtu=vport.mtu, config_state=ConfigState.FORWARDING
     )
     adapter.apply(info)
     netdev.change_mtu(vport.mtu)

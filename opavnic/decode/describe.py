@@ -73,13 +73,7 @@ class Description:
     """The 16B header with whole LIDs; None for an Ethernet frame by itself."""
 
     def add(
-        self,
-        layer: str,
-        where: str,
-        name: str,
-        value: int | str,
-        meaning: str = "",
-        shown: Shown = DECIMAL,
+        self, layer: str, where: str, name: str, value: int | str, meaning: str = "", shown: Shown = DECIMAL
     ) -> None:
         """Append one field."""
         self.fields.append(DescribedField(layer, where, name, value, meaning, shown))

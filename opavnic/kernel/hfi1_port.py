@@ -32,16 +32,7 @@ from hfi_sim.wire.packet import check_packet, seal_packet
 from hfi_sim.wire.packet_9b import bare_9b, carry_9b
 from opavnic.kernel.hfi1_setup import Hfi1Setup
 from opavnic.kernel.port import PortOfKernel
-from opavnic.kernel.wire import (
-    ERROR,
-    IDLE,
-    LINK,
-    NEIGHBOUR,
-    PhysicalLink,
-    WireKind,
-    build_frame,
-    parse_frame,
-)
+from opavnic.kernel.wire import ERROR, IDLE, LINK, NEIGHBOUR, PhysicalLink, WireKind, build_frame, parse_frame
 
 _SHORTEST: Final = 32
 _LT_AT: Final = 7

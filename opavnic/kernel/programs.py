@@ -18,14 +18,7 @@ log = logging.getLogger("opavnic.kernel")
 
 _READ: Final = 1 << 16
 _FROM_CLIENTS: Final = frozenset(
-    (
-        AgentVerb.START,
-        AgentVerb.INPUT,
-        AgentVerb.SIGNAL,
-        AgentVerb.SIZE,
-        AgentVerb.TAKEN,
-        AgentVerb.END,
-    )
+    (AgentVerb.START, AgentVerb.INPUT, AgentVerb.SIGNAL, AgentVerb.SIZE, AgentVerb.TAKEN, AgentVerb.END)
 )
 _LAST: Final = frozenset((AgentVerb.EXITED, AgentVerb.FAILED, AgentVerb.LOST))
 

@@ -225,10 +225,7 @@ def _links(
         )
     for ends in sorted(theirs - known, key=sorted):
         yield FmStates(
-            name="--".join(sorted(ends)),
-            state="",
-            fm_state="there",
-            differs="it is not in this lab",
+            name="--".join(sorted(ends)), state="", fm_state="there", differs="it is not in this lab"
         )
 
 

@@ -177,8 +177,7 @@ class _Program:
         unread = self._writer.transport.get_write_buffer_size()
         if unread > MAX_UNREAD:
             log.warning(
-                "a program on the MAD socket has %d unread bytes; its requests wait until it reads",
-                unread,
+                "a program on the MAD socket has %d unread bytes; its requests wait until it reads", unread
             )
         await self._writer.drain()
 

@@ -16,15 +16,7 @@ from hfi_sim.base.errors import WireError
 from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
 from hfi_sim.management.mad.transactions import Done
 from hfi_sim.management.umad.abi import HEADER_SIZE, Registration, UmadError, UmadHeader, needs_gid
-from hfi_sim.wire.mad.header import (
-    RESPONSE_BIT,
-    TID,
-    Mad,
-    MadClass,
-    MadHeader,
-    Method,
-    mad_size,
-)
+from hfi_sim.wire.mad.header import RESPONSE_BIT, TID, Mad, MadClass, MadHeader, Method, mad_size
 from opavnic.manager.port_files import PortReading
 from vema.base.types import EMA_CLASS_VERSION, EMA_OUI
 from vema.em.desired.election import ELECTION_CLASS, ELECTION_OUI

@@ -141,8 +141,7 @@ def layer_rows() -> dict[str, Any]:
             "ethernet-l4": field_rows(EthernetL4.HEADER),
             "fm": field_rows(FmHeader.HEADER, defaults={"dest_qp": 1, "src_qp": 1}),
             "mad": field_rows(
-                MadHeader.HEADER,
-                defaults={"mgmt_class": MadClass.EMA, "method": Method.GET, "attr_id": None},
+                MadHeader.HEADER, defaults={"mgmt_class": MadClass.EMA, "method": Method.GET, "attr_id": None}
             ),
             "vendor": field_rows(RmppHeader.HEADER, "rmpp_") + field_rows(VendorHeader.HEADER),
             "smp": field_rows(LidRoutedHeader.HEADER),

@@ -79,9 +79,7 @@ _OF_FAULTS: Final = _counted("fault", FaultStatus, ("number", "fault"))
 
 ANSWERS: Final = Family("opavnic_lab_answers", "Whether a running lab answered this scrape in time.")
 INFO: Final = Family(
-    "opavnic_lab_info",
-    "What runs a lab; the value is 1.",
-    ("engine", "netdev", "em", "subnet_manager"),
+    "opavnic_lab_info", "What runs a lab; the value is 1.", ("engine", "netdev", "em", "subnet_manager")
 )
 UPTIME: Final = Family("opavnic_lab_uptime_seconds", "Time since the lab was started.")
 UNACCOUNTED: Final = Family(

@@ -94,13 +94,7 @@ class Coordinator(Machine):
         for machine in machines:
             hosts = ", ".join(placement.hosts[machine]) or "no hosts"
             self.progress(f"{machine}: {hosts}")
-        return self._make_lab(
-            self._model,
-            placement,
-            manages=True,
-            file=self._file,
-            netdev=self._netdev,
-        )
+        return self._make_lab(self._model, placement, manages=True, file=self._file, netdev=self._netdev)
 
     async def _place(self, machines: list[str]) -> Placement:
         """Place the lab, or take it as it runs already: nothing that runs is moved.

@@ -62,11 +62,7 @@ class NativeGate:
     """The gate of an engine driven by native threads."""
 
     def __init__(
-        self,
-        fabric: Fabric,
-        peers: Sequence[NodeName],
-        gate: _native.Gate,
-        loop: asyncio.AbstractEventLoop,
+        self, fabric: Fabric, peers: Sequence[NodeName], gate: _native.Gate, loop: asyncio.AbstractEventLoop
     ) -> None:
         """Use the open gate of a carrier. Args: peers: the machines, in its order."""
         self.on_ended: Callable[[NodeName], None] = lambda _: None

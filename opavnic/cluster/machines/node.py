@@ -150,13 +150,7 @@ class Machine(MachineDirectory):
             self.boundary.connections.gone(name)
 
     def _make_lab(
-        self,
-        model: LabModel,
-        placement: Placement,
-        *,
-        manages: bool,
-        file: str,
-        netdev: NetdevKind,
+        self, model: LabModel, placement: Placement, *, manages: bool, file: str, netdev: NetdevKind
     ) -> Lab:
         machine = str(self.transport.name)
         self.placement = placement

@@ -54,12 +54,7 @@ class Requests:
             self._loop.call_soon_threadsafe(call, *arguments)
 
     async def send(
-        self,
-        session: zenoh.Session,
-        node: NodeName,
-        verb: str,
-        body: Mapping[str, Any],
-        timeout_s: float,
+        self, session: zenoh.Session, node: NodeName, verb: str, body: Mapping[str, Any], timeout_s: float
     ) -> dict[str, Any]:
         """Send a request to a node and return its reply.
 

@@ -190,11 +190,7 @@ def _ends(name: str) -> frozenset[str]:
 
 
 def _node_view(
-    topology: Topology,
-    name: str,
-    lids: Mapping[str, int],
-    hosts: Mapping[str, HostStatus],
-    marks: Marks,
+    topology: Topology, name: str, lids: Mapping[str, int], hosts: Mapping[str, HostStatus], marks: Marks
 ) -> NodeView:
     node = topology.nodes[name]
     hit = marks.node_faults(node)
@@ -215,9 +211,7 @@ def _node_view(
 
 
 def _link_view(
-    cable: Cable,
-    paces: Mapping[frozenset[str], tuple[LinkStatus, Paces]],
-    marks: Marks,
+    cable: Cable, paces: Mapping[frozenset[str], tuple[LinkStatus, Paces]], marks: Marks
 ) -> LinkView:
     state = marks.state(cable)
     link, pace = paces.get(_ends(cable.name), (None, NO_PACES))
