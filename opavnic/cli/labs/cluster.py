@@ -56,10 +56,7 @@ def ca(
     from opavnic.cluster.zenoh.credentials import make_authority
 
     made = make_authority(directory, nodes or [], coordinators=coordinators or [], days=days)
-    rows = [
-        (name, str(made.directory / name), "new" if name in made.new_nodes else "kept")
-        for name in made.members
-    ]
+    rows = [(name, str(directory / name), "new" if is_new else "kept") for name, is_new in made.items()]
     if as_json:
         print_json(
             [{"node": node, "folder": folder, "is_new": state == "new"} for node, folder, state in rows]

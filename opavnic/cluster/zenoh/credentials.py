@@ -14,7 +14,6 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,21 +36,12 @@ _BACKDATED: Final = timedelta(days=1)
 _FOLDER: Final = ("ca.pem", "node.pem", "node.key", "members.json")
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
-    """What `make_authority` made."""
-
-    directory: Path
-    new_ca: bool
-    new_nodes: list[NodeName]
-    members: list[NodeName]
-
-
 def make_authority(
     directory: Path, names: Sequence[str], *, coordinators: Sequence[str] = (), days: int = NODE_DAYS
-) -> Made:
+) -> dict[NodeName, bool]:
     """Make a CA and certificates for nodes, or certificates for more nodes from an existing CA.
 
+    Returns: all nodes of the CA, and whether the certificate of each is new.
     Args:    names: the nodes; a node that has a certificate keeps it. coordinators: the only nodes that may be
              coordinator; empty: unchanged, and any node at first.
     Raises:  ClusterInputError: an invalid node name, or a folder that is not a CA's. ClusterError: a file cannot be
@@ -60,7 +50,7 @@ def make_authority(
     wanted = [node_name(name) for name in (*coordinators, *names)]
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ca, ca_key, is_new = _authority(directory)
+        ca, ca_key = _authority(directory)
         members, before = _listed(directory)
         members += [name for name in dict.fromkeys(wanted) if name not in members]
         if not members:
@@ -75,7 +65,7 @@ def make_authority(
             _write(place / "members.json", json.dumps(listed, indent=2).encode() + b"\n", 0o644)
     except OSError as error:
         raise ClusterError(f"{error.filename}: {error.strerror}") from None
-    return Made(directory, is_new, made, members)
+    return {name: name in made for name in members}
 
 
 def load_credentials(folder: Path) -> Credentials:
@@ -131,7 +121,7 @@ def name_in(der: bytes) -> str:
     return str(names[0].value) if len(names) == 1 else ""
 
 
-def _authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey, bool]:
+def _authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     _cryptography()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -144,14 +134,14 @@ def _authority(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePriva
             raise ClusterInputError(f"{key_path}: not a private key in PEM without a password") from None
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise ClusterInputError(f"{key_path}: not a key that `opavnic cluster ca` made")
-        return _certificate(certificate_path), key, False
+        return _certificate(certificate_path), key
     if any(directory.iterdir()):
         raise ClusterInputError(f"{directory}: neither empty nor the folder of a CA (ca.pem and ca.key)")
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = _issue("opavnic test CA", key, None, key, CA_DAYS)
     _write_key(key_path, key)
     _write(certificate_path, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
-    return certificate, key, True
+    return certificate, key
 
 
 def _make_node(

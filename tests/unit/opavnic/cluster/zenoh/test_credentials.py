@@ -14,7 +14,7 @@ from opavnic.cluster.zenoh.credentials import load_credentials, make_authority
 
 def test_ca_makes_a_folder_for_each_node_with_keys_that_only_their_user_reads(tmp_path: Path) -> None:
     made = make_authority(tmp_path / "ca", ["m1"], coordinators=["c"])
-    assert (made.new_ca, made.new_nodes, made.members) == (True, ["c", "m1"], ["c", "m1"])
+    assert made == {"c": True, "m1": True}
     for key in (tmp_path / "ca").rglob("*.key"):
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
     own = load_credentials(tmp_path / "ca" / "m1")
@@ -23,10 +23,10 @@ def test_ca_makes_a_folder_for_each_node_with_keys_that_only_their_user_reads(tm
 
 def test_more_nodes_keep_the_ca_and_the_certificates_of_the_others(tmp_path: Path) -> None:
     make_authority(tmp_path, ["m1"], coordinators=["c"])
-    before = (tmp_path / "m1" / "node.pem").read_bytes()
-    made = make_authority(tmp_path, ["m1", "m2"])
-    assert (made.new_ca, made.new_nodes) == (False, ["m2"])
-    assert (tmp_path / "m1" / "node.pem").read_bytes() == before
+    kept = (tmp_path / "m1" / "node.pem", tmp_path / "ca.pem")
+    before = [path.read_bytes() for path in kept]
+    assert make_authority(tmp_path, ["m1", "m2"]) == {"c": False, "m1": False, "m2": True}
+    assert [path.read_bytes() for path in kept] == before
     assert load_credentials(tmp_path / "m1").members == ("c", "m1", "m2")
     assert load_credentials(tmp_path / "m2").coordinators == ("c",)
 
