@@ -210,7 +210,7 @@ class Switch(OfGeneration):
         """What a subnet manager has set last; only the agent knows it."""
         self.on_link: Callable[[SwitchPort], None] = lambda _port: None
         """Called when a port has got or lost its link: the agent tells the subnet manager."""
-        self.on_configured: Callable[[], None] = _nobody
+        self.on_configured: Callable[[], None] = lambda: None
         """As that of a port: its tables, or one of its ports, are others now."""
         self._up = True
         self._driver = driver
@@ -282,7 +282,3 @@ class Switch(OfGeneration):
         self._driver.engine.set_switch_port(self._driver.now, self.number, port_num, config)
         self._driver.run_soon()
         self.on_configured()
-
-
-def _nobody() -> None:
-    """Default observer of a switch: do nothing."""
