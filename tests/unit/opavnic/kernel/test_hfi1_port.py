@@ -101,6 +101,14 @@ class Given:
         )
 
 
+def running() -> Given:
+    """Return a host whose link is up, and whose SMA has answered what it was asked."""
+    given = Given()
+    given.say(PhysicalLink.LINK_UP)
+    given.answer()
+    return given
+
+
 def test_the_manager_tells_hfi1_by_smps_what_it_has_set() -> None:
     given = Given()
     (link,) = [LINK.parse(body) for _, body in given.frames]
@@ -126,9 +134,7 @@ def test_the_manager_tells_hfi1_by_smps_what_it_has_set() -> None:
 
 
 def test_p_keys_that_change_are_told_again_without_new_states() -> None:
-    given = Given()
-    given.say(PhysicalLink.LINK_UP)
-    given.answer()
+    given = running()
     given.sets.clear()
     given.world.set_pkeys(given.port, [0x8009])
     given.answer()
@@ -170,9 +176,7 @@ def test_a_port_that_its_driver_still_calls_down_or_that_refuses_is_told_again(s
 
 
 def test_a_link_that_the_lab_takes_down_is_told_and_comes_back() -> None:
-    given = Given()
-    given.say(PhysicalLink.LINK_UP)
-    given.answer()
+    given = running()
     given._set_link(False, by="a fault")
     assert given.told() == [PhysicalLink.LINK_UP, PhysicalLink.OFFLINE]
     given.say(PhysicalLink.OFFLINE)
@@ -184,9 +188,7 @@ def test_a_link_that_the_lab_takes_down_is_told_and_comes_back() -> None:
 
 
 def test_packets_of_hfi1_leave_sealed_and_those_for_it_arrive_whole() -> None:
-    given = Given()
-    given.say(PhysicalLink.LINK_UP)
-    given.answer()
+    given = running()
     icrc, lids = given.world.fabric.icrc, (given.port.lid, given.em.lid)
     arrived: list[bytes] = []
     given.em.mad.give_gsi_to(arrived.append)
@@ -214,9 +216,7 @@ def of_9b(given: Given, mad: bytes, dlid: int, *, qp: int = 1, sc: int = 0, pkey
 
 
 def test_9b_packets_pass_both_ways_and_mads_are_answered_as_they_came() -> None:
-    given = Given()
-    given.say(PhysicalLink.LINK_UP)
-    given.answer()
+    given = running()
     given.frames.clear()
     mad = MadHeader(
         base_version=1, mgmt_class=MadClass.SUBN_ADM, class_version=2, method=Method.GET, tid=9, attr_id=1
@@ -240,9 +240,7 @@ def test_9b_packets_pass_both_ways_and_mads_are_answered_as_they_came() -> None:
 
 
 def test_a_switch_answers_a_directed_smp_of_9b_hop_by_hop() -> None:
-    given = Given()
-    given.say(PhysicalLink.LINK_UP)
-    given.answer()
+    given = running()
     given.frames.clear()
     head = MadHeader(
         mgmt_class=MadClass.SUBN_DIRECTED,
