@@ -9,7 +9,7 @@ use engine::burst::Burst;
 use engine::config::{PortConfig, PortState};
 use engine::counters::Drop;
 use engine::link::capture::{CaptureConfig, CaptureRing};
-use engine::link::config::{FlowControl, LinkConfig};
+use engine::link::config::LinkConfig;
 use engine::link::rule::{FaultKind, FaultRule, Match};
 use engine::outputs::Output;
 use engine::packet::{Packet, fecn};
@@ -152,32 +152,6 @@ fn full_buffer_stops_the_sender_until_the_host_releases_it() {
 
 fn token(output: &Output) -> Option<u64> {
     if let Output::Delivered { token, port: RECEIVER, .. } = output { *token } else { None }
-}
-
-#[test]
-fn buffer_takes_what_fits_exactly_and_when_empty_one_packet_of_any_size() {
-    let len = Line::new(0).packet(8000).len() as u64;
-    for (buffer_bytes, taken) in [(2 * len, 2), (2 * len - 1, 1), (len - 1, 1)] {
-        let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes, ..one_lane() }));
-        for _ in 0..3 {
-            assert_eq!(line.send(0, line.packet(8000)), None);
-        }
-        line.engine.handle_timeout(1_000_000);
-        assert_eq!(outputs(&mut line).iter().filter_map(token).count(), taken, "in {buffer_bytes} bytes");
-    }
-}
-
-#[test]
-fn packets_without_credits_wait_up_to_the_limit_of_the_queue_and_no_further() {
-    let len = Line::new(0).packet(8000).len() as u64;
-    for (queue_bytes, dropped) in [(2 * len, 1), (2 * len - 1, 2)] {
-        let flow = FlowControl { buffer_bytes: len, ..one_lane() };
-        let mut line = Line::with(0, &LinkConfig { queue_bytes, ..STEADY }, Some(&flow));
-        for _ in 0..4 {
-            assert_eq!(line.send(0, line.packet(8000)), None);
-        }
-        assert_eq!(drops(&mut line, 0, Drop::LinkOverflow), dropped, "with {queue_bytes} bytes");
-    }
 }
 
 #[test]

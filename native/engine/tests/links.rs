@@ -1,0 +1,338 @@
+//! What a link does with packets that find little room: which wait, for how long, which are dropped and which are marked.
+
+use std::sync::Arc;
+
+use engine::api::Counted;
+use engine::burst::Burst;
+use engine::counters::Drop;
+use engine::link::config::{Egress, FlowControl, LinkConfig, MAX_VLS};
+use engine::link::credits::LanesStatus;
+use engine::link::rule::{FaultKind, FaultRule};
+use engine::outputs::Output;
+use engine::packet::{Packet, fecn};
+use engine::testing::ALWAYS;
+use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
+
+/// A byte per nanosecond.
+const STEADY: LinkConfig = LinkConfig { rate_bps: 8_000_000_000, latency_ns: LATENCY, ..FAST };
+const LATENCY: u64 = 1000;
+/// More than a packet takes on its way.
+const STEP: u64 = 100_000;
+
+/// The length of a packet with a frame of 8000 bytes.
+fn len() -> u64 {
+    Line::new(0).packet(8000).len() as u64
+}
+
+/// A packet with a frame of 8000 bytes on a service channel.
+fn packet_on(line: &mut Line, sc: u32) -> Packet {
+    let packet = line.packet(8000);
+    line.engine.packets().with_sc(packet, sc)
+}
+
+/// Two lanes, of which each service channel takes one in turn.
+fn two_lanes() -> FlowControl {
+    FlowControl { weights: vec![1, 1], sc_to_vl: std::array::from_fn(|sc| sc as u8 % 2), ..one_lane() }
+}
+
+/// Return what the receiver's host is given, and the tokens of the room that it occupies.
+fn given(line: &mut Line) -> (Vec<Packet>, Vec<u64>) {
+    let given = std::iter::from_fn(|| line.engine.poll_output()).filter_map(|output| match output {
+        Output::Delivered { burst: Burst { packet, .. }, token, port: RECEIVER, .. } => Some((packet, token)),
+        _ => None,
+    });
+    let (packets, tokens): (_, Vec<_>) = given.unzip();
+    (packets, tokens.into_iter().flatten().collect())
+}
+
+/// Let the receiver's host take all that comes from `now` on.
+fn taken(line: &mut Line, mut now: u64) -> Vec<Packet> {
+    let mut all = Vec::new();
+    loop {
+        now += STEP;
+        line.engine.handle_timeout(now);
+        let (packets, tokens) = given(line);
+        if packets.is_empty() {
+            return all;
+        }
+        all.extend(packets);
+        for token in tokens {
+            assert!(line.engine.release(now, token));
+        }
+    }
+}
+
+fn drops(line: &mut Line, direction: u32, reason: Drop) -> u64 {
+    let of = |counted: Counted| match counted {
+        Counted::Direction { direction: here, counted, .. } if here == direction => {
+            counted.element.drops[reason as usize]
+        }
+        _ => 0,
+    };
+    line.engine.take_counted().into_iter().map(of).sum()
+}
+
+fn lanes(line: &Line, direction: u32) -> LanesStatus {
+    line.engine.lanes(direction).expect("it has credits")
+}
+
+#[test]
+fn idle_wire_takes_any_packet_and_the_queue_of_a_busy_one_what_fits_exactly() {
+    for (queue_bytes, dropped) in [(0, 2), (2 * len() - 1, 2), (2 * len(), 1), (3 * len(), 0)] {
+        let mut line = Line::with(0, &LinkConfig { queue_bytes, ..STEADY }, None);
+        for _ in 0..3 {
+            assert_eq!(line.send(0, line.packet(8000)), None);
+        }
+        assert_eq!(drops(&mut line, 0, Drop::LinkOverflow), dropped, "with {queue_bytes} bytes");
+        line.send(3 * len(), line.packet(8000));
+        assert_eq!(drops(&mut line, 0, Drop::LinkOverflow), 0, "it is idle again");
+    }
+}
+
+#[test]
+fn packets_without_credits_wait_up_to_the_limit_of_the_queue_and_no_further() {
+    for (queue_bytes, dropped) in [(2 * len(), 1), (2 * len() - 1, 2)] {
+        let flow = FlowControl { buffer_bytes: len(), ..one_lane() };
+        let mut line = Line::with(0, &LinkConfig { queue_bytes, ..STEADY }, Some(&flow));
+        for _ in 0..4 {
+            assert_eq!(line.send(0, line.packet(8000)), None);
+        }
+        assert_eq!(drops(&mut line, 0, Drop::LinkOverflow), dropped, "with {queue_bytes} bytes");
+    }
+}
+
+#[test]
+fn buffer_takes_what_fits_exactly_and_when_empty_one_packet_of_any_size() {
+    for (buffer_bytes, fit) in [(2 * len(), 2), (2 * len() - 1, 1), (len() - 1, 1)] {
+        let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes, ..one_lane() }));
+        for _ in 0..3 {
+            assert_eq!(line.send(0, line.packet(8000)), None);
+        }
+        line.engine.handle_timeout(STEP);
+        assert_eq!(given(&mut line).1.len(), fit, "in {buffer_bytes} bytes");
+    }
+}
+
+#[test]
+fn packet_that_would_fit_does_not_overtake_one_of_its_lane_that_waits() {
+    let flow = FlowControl { buffer_bytes: len() + 100, ..one_lane() };
+    let mut line = Line::with(0, &STEADY, Some(&flow));
+    for frame in [8000, 8000, 60] {
+        line.send(0, line.packet(frame));
+    }
+    let lengths: Vec<u64> = taken(&mut line, 0).iter().map(|packet| packet.len() as u64).collect();
+    assert_eq!(lengths, [len(), len(), 88]);
+}
+
+#[test]
+fn lane_takes_its_own_room_first_then_of_what_all_share_and_no_more() {
+    let len = len();
+    let flow = FlowControl { buffer_bytes: len, shared_bytes: len, ..two_lanes() };
+    let mut line = Line::with(0, &STEADY, Some(&flow));
+    let mut now = 0;
+    for (sc, credits, waiting) in [
+        (0, [len, 2 * len], [0, 0]),
+        (0, [0, len], [0, 0]),
+        (0, [0, len], [len, 0]),
+        (1, [0, 0], [len, 0]),
+        (1, [0, 0], [len, len]),
+    ] {
+        let packet = packet_on(&mut line, sc);
+        line.send(now, packet);
+        now += STEP;
+        line.engine.handle_timeout(now);
+        let LanesStatus { credits: found, waiting: waits, blocked, .. } = lanes(&line, 0);
+        assert_eq!((&found[..], &waits[..]), (&credits[..], &waiting[..]));
+        assert_eq!(blocked, waiting.map(|bytes| bytes > 0));
+    }
+    let (_, tokens) = given(&mut line);
+    line.engine.release(now, tokens[0]);
+    let LanesStatus { waiting, occupied, .. } = lanes(&line, 0);
+    assert_eq!((waiting, occupied), (vec![0, len], vec![2 * len, len]), "there is room for one of both");
+    assert_eq!(taken(&mut line, now).len(), 2, "the second takes the room that the first has left");
+    for token in &tokens[1..] {
+        line.engine.release(now + 10 * STEP, *token);
+    }
+    assert_eq!(lanes(&line, 0).credits, [2 * len, 2 * len]);
+}
+
+#[test]
+fn switch_marks_what_has_so_much_ahead_of_it_and_a_host_marks_nothing() {
+    // ahead of the four packets are 0, 1, 2 and 3 others, of which two fit into the buffer
+    for (fecn_bytes, marked) in
+        [(0, 4), (len(), 3), (len() + 1, 2), (2 * len(), 2), (3 * len(), 1), (3 * len() + 1, 0)]
+    {
+        let flow = FlowControl { buffer_bytes: 2 * len(), fecn_bytes, ..one_lane() };
+        let mut line = Line::with(1, &STEADY, Some(&flow));
+        for _ in 0..4 {
+            line.send(0, line.packet(8000));
+        }
+        line.engine.handle_timeout(STEP);
+        let found = [0, 1].map(|link| lanes(&line, line.way[link]).fecn_marked);
+        assert_eq!(found, [0, marked], "from {fecn_bytes} bytes on");
+        let (mut received, tokens) = given(&mut line);
+        for token in tokens {
+            line.engine.release(STEP, token);
+        }
+        received.extend(taken(&mut line, STEP));
+        let is_marked: Vec<bool> = received.iter().map(|packet| fecn(packet)).collect();
+        assert_eq!(is_marked, [4, 3, 2, 1].map(|last| marked >= last));
+    }
+}
+
+#[test]
+fn switch_drops_the_first_of_a_lane_when_its_lifetime_is_over_and_a_host_waits() {
+    let flow = FlowControl { buffer_bytes: len(), hoq_code: 0, ..one_lane() };
+    let mut line = Line::with(1, &STEADY, Some(&flow));
+    for _ in 0..3 {
+        line.send(0, line.packet(8000));
+    }
+    let (last, hop) = (line.way[1], len() + LATENCY);
+    let second = 2 * hop; // when it finds the buffer behind the switch full
+    let third = second + 4096 + hop;
+    for (now, dropped) in [(second + 4095, 0), (second + 4096, 1), (third + 4095, 0), (third + 4096, 1)] {
+        line.engine.handle_timeout(now);
+        assert_eq!(drops(&mut line, last, Drop::LinkHoq), dropped, "at {now}");
+    }
+    assert_eq!(taken(&mut line, third + 4096).len(), 1);
+    assert_eq!(line.engine.vl_counters(10 * STEP, last).1[0].wait_ns, 2 * 4096);
+    assert_eq!(lanes(&line, line.way[0]).credits, [len()]);
+}
+
+#[test]
+fn sender_is_stopped_when_a_buffer_full_waits_and_goes_on_at_half_of_it() {
+    let flow = FlowControl { buffer_bytes: 2 * len(), ..one_lane() };
+    let mut line = Line::with(0, &STEADY, Some(&flow));
+    for stopped in [false, false, false, true] {
+        line.send(0, line.packet(8000));
+        assert_eq!(line.engine.is_stopped(0), stopped);
+    }
+    line.send(0, line.packet(8000));
+    line.engine.handle_timeout(STEP);
+    let (_, tokens) = given(&mut line);
+    for (token, stopped) in tokens.into_iter().zip([true, false]) {
+        line.engine.release(STEP, token);
+        assert_eq!(line.engine.is_stopped(0), stopped);
+    }
+    assert_eq!(taken(&mut line, STEP).len(), 3);
+    let stops = line.engine.take_counted().into_iter().filter_map(|counted| match counted {
+        Counted::Congestion { port: 0, counted } => Some(counted.tx_stops),
+        _ => None,
+    });
+    assert_eq!(stops.collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn lane_waits_while_it_has_packets_and_sends_none() {
+    let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes: len(), ..one_lane() }));
+    for _ in 0..2 {
+        line.send(0, line.packet(8000));
+    }
+    let waited = |line: &mut Line, now: u64| -> Vec<u64> {
+        line.engine.vl_counters(now, 0).1.iter().map(|vl| vl.wait_ns).collect()
+    };
+    assert_eq!(waited(&mut line, len()), [0], "its first packet is being sent");
+    assert_eq!(waited(&mut line, len() + 7000), [7000]);
+    let (_, tokens) = given(&mut line);
+    line.engine.release(len() + 7000, tokens[0]);
+    assert_eq!(waited(&mut line, STEP), [7000]);
+
+    let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes: 2 * len(), ..two_lanes() }));
+    for sc in [0, 0, 1] {
+        let packet = packet_on(&mut line, sc);
+        line.send(0, packet);
+    }
+    assert_eq!(waited(&mut line, STEP), [len(), len()], "each for a packet of the other");
+    let packets =
+        line.engine.vl_counters(STEP, 0).1.iter().map(|vl| (vl.packets, vl.bytes)).collect::<Vec<_>>();
+    assert_eq!(packets[1], (1, len()));
+}
+
+#[test]
+fn packets_that_wait_go_on_when_their_buffer_grows() {
+    let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes: len(), ..one_lane() }));
+    for _ in 0..3 {
+        line.send(0, line.packet(8000));
+    }
+    line.engine.set_flow(STEP, 0, &FlowControl { buffer_bytes: 2 * len(), ..one_lane() });
+    assert_eq!(lanes(&line, 0).waiting, [len()]);
+    line.engine.set_flow(
+        STEP,
+        0,
+        &FlowControl { buffer_bytes: 2 * len(), shared_bytes: len(), ..one_lane() },
+    );
+    assert_eq!((lanes(&line, 0).waiting, line.engine.waiting_on(0, 0)), (vec![0], 0));
+    assert_eq!(lanes(&line, 0).occupied, [3 * len()]);
+}
+
+#[test]
+fn lanes_share_the_wire_by_their_weights_and_a_high_one_goes_first() {
+    for (weights, high, order) in
+        [(vec![1, 1], 0, "0 1 0 1 0 1"), (vec![2, 1], 0, "0 1 0 0 1 1"), (vec![1, 1], 0b10, "0 1 1 1 0 0")]
+    {
+        let flow = FlowControl { weights, high, buffer_bytes: 1 << 20, ..two_lanes() };
+        let mut line = Line::with(0, &STEADY, Some(&flow));
+        for sc in [0, 0, 0, 1, 1, 1] {
+            let packet = packet_on(&mut line, sc);
+            line.send(0, packet);
+        }
+        let lanes: Vec<_> =
+            taken(&mut line, 0).iter().map(|packet| engine::packet::sc(packet).to_string()).collect();
+        assert_eq!(lanes.join(" "), order);
+    }
+}
+
+#[test]
+fn egress_says_on_which_lane_packets_are_and_how_long_they_may_be() {
+    let mtu = |most: u64| (most - 124) as u32;
+    let mtus = |lane: u32| std::array::from_fn::<_, MAX_VLS, _>(|vl| if vl as u32 == 3 { lane } else { 0 });
+    for (vl_mtus, too_long) in [
+        (None, false),
+        (Some(mtus(mtu(len()))), false),
+        (Some(mtus(mtu(len()) - 1)), true),
+        (Some([0; MAX_VLS]), true),
+    ] {
+        let mut line = Line::with(0, &STEADY, None);
+        let mut config = engine::testing::port_config(1);
+        config.egress = Egress { sc_to_vl: Some([3; 32]), vl_mtus, ..Egress::default() };
+        line.engine.set_port(0, 0, config);
+        let refused = line.send(0, line.packet(8000));
+        assert_eq!(refused, too_long.then_some(Drop::TxMtu));
+        let (uncounted, vls) = line.engine.vl_counters(STEP, 0);
+        let (packets, discards) = (vls[3].packets, vls[3].discards);
+        assert_eq!((packets, discards, uncounted.too_long), if too_long { (0, 1, 1) } else { (1, 0, 0) });
+    }
+}
+
+/// The times at which packets are received that were sent at 0, 1000 and so on, where a fault disturbs them.
+fn arrivals(packets: u64, rule: FaultRule) -> Vec<u64> {
+    let mut line = Line::with(0, &STEADY, None);
+    line.engine.set_tally(rule.tally, Arc::default());
+    line.engine.set_rules(0, 0, vec![rule]);
+    for number in 0..packets {
+        line.send(number * 1000, line.packet(60));
+    }
+    line.engine.handle_timeout(u64::MAX);
+    let outputs = std::iter::from_fn(|| line.engine.poll_output());
+    outputs
+        .filter_map(|output| match output {
+            Output::Delivered { time, .. } => Some(time - LATENCY - 88),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn fault_spares_what_it_is_to_skip_and_hits_as_often_as_it_is_to() {
+    let rule = |kind| FaultRule { skip: 1, count: Some(2), ..FaultRule::plain(7, kind, ALWAYS, 0) };
+    assert_eq!(arrivals(5, rule(FaultKind::Loss)), [0, 3000, 4000]);
+    let delay = FaultRule { delay_ns: 300, ..rule(FaultKind::Delay) };
+    assert_eq!(arrivals(5, delay), [0, 1300, 2300, 3000, 4000]);
+    let twice = FaultRule { copies: 2, ..rule(FaultKind::Duplicate) };
+    assert_eq!(arrivals(4, twice), [0, 1000, 1088, 1176, 2000, 2088, 2176, 3000]);
+    let late = FaultRule { behind: 2, hold_ns: 2500, ..rule(FaultKind::Reorder) };
+    assert_eq!(arrivals(6, late.clone()), [0, 3000, 3500, 4000, 4088, 5000]);
+    assert_eq!(arrivals(3, late), [0, 3500, 4500]);
+    let never = FaultRule { chance: 0, ..rule(FaultKind::Loss) };
+    assert_eq!(arrivals(2, never), [0, 1000]);
+}
