@@ -5,13 +5,13 @@ use std::sync::Arc;
 use engine::api::Counted;
 use engine::burst::Burst;
 use engine::counters::Drop;
-use engine::link::config::{Egress, FlowControl, LinkConfig, MAX_VLS};
+use engine::link::config::{Buffers, Egress, FlowControl, LinkConfig, MAX_VLS};
 use engine::link::credits::LanesStatus;
 use engine::link::rule::{FaultKind, FaultRule};
 use engine::outputs::Output;
-use engine::packet::{Packet, fecn};
-use engine::testing::ALWAYS;
+use engine::packet::{Packet, fecn, sc};
 use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
+use engine::testing::{ALWAYS, port_config};
 
 /// A byte per nanosecond.
 const STEADY: LinkConfig = LinkConfig { rate_bps: 8_000_000_000, latency_ns: LATENCY, ..FAST };
@@ -246,6 +246,13 @@ fn lane_waits_while_it_has_packets_and_sends_none() {
     let packets =
         line.engine.vl_counters(STEP, 0).1.iter().map(|vl| (vl.packets, vl.bytes)).collect::<Vec<_>>();
     assert_eq!(packets[1], (1, len()));
+
+    let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes: len(), ..two_lanes() }));
+    for (now, sc) in [(0, 0), (0, 0), (20_000, 1)] {
+        let packet = packet_on(&mut line, sc);
+        line.send(now, packet);
+    }
+    assert_eq!(waited(&mut line, 50_000), [50_000 - len(), 0], "its wait began when its first had left");
 }
 
 #[test]
@@ -265,20 +272,113 @@ fn packets_that_wait_go_on_when_their_buffer_grows() {
     assert_eq!(lanes(&line, 0).occupied, [3 * len()]);
 }
 
+/// Send packets on these service channels at once, and return those that have arrived, in order.
+fn order(line: &mut Line, now: u64, channels: &[u32]) -> Vec<u32> {
+    for sc in channels {
+        let packet = packet_on(line, *sc);
+        line.send(now, packet);
+    }
+    taken(line, now).iter().map(|packet| sc(packet)).collect()
+}
+
 #[test]
-fn lanes_share_the_wire_by_their_weights_and_a_high_one_goes_first() {
-    for (weights, high, order) in
-        [(vec![1, 1], 0, "0 1 0 1 0 1"), (vec![2, 1], 0, "0 1 0 0 1 1"), (vec![1, 1], 0b10, "0 1 1 1 0 0")]
-    {
-        let flow = FlowControl { weights, high, buffer_bytes: 1 << 20, ..two_lanes() };
+fn lanes_share_the_wire_by_their_weights_and_a_high_one_goes_first_up_to_its_limit() {
+    let limit = |bytes| (vec![1, 1], 0b10, Some(bytes), [1, 1, 1, 0, 0, 0]);
+    for ((weights, high, high_limit_bytes, sent), arrive) in [
+        ((vec![1, 1], 0, None, [0, 0, 0, 1, 1, 1]), [0, 1, 0, 1, 0, 1]),
+        ((vec![2, 1], 0, None, [0, 0, 0, 1, 1, 1]), [0, 1, 0, 0, 1, 1]),
+        ((vec![1, 1], 0b10, None, [0, 0, 0, 1, 1, 1]), [0, 1, 1, 1, 0, 0]),
+        (limit(len()), [1, 1, 0, 1, 0, 0]),
+        (limit(len() - 1), [1, 0, 1, 0, 1, 0]),
+    ] {
+        let flow = FlowControl { weights, high, high_limit_bytes, buffer_bytes: 1 << 20, ..two_lanes() };
+        assert_eq!(order(&mut Line::with(0, &STEADY, Some(&flow)), 0, &sent), arrive);
+    }
+}
+
+#[test]
+fn new_shares_act_on_what_waits_and_other_settings_forget_nothing() {
+    let flow = FlowControl { buffer_bytes: 1 << 20, ..two_lanes() };
+    let with = |changed: &FlowControl| {
         let mut line = Line::with(0, &STEADY, Some(&flow));
-        for sc in [0, 0, 0, 1, 1, 1] {
+        for sc in [0, 0, 1, 1] {
             let packet = packet_on(&mut line, sc);
             line.send(0, packet);
         }
-        let lanes: Vec<_> =
-            taken(&mut line, 0).iter().map(|packet| engine::packet::sc(packet).to_string()).collect();
-        assert_eq!(lanes.join(" "), order);
+        line.engine.set_flow(10, 0, changed);
+        order(&mut line, 10, &[])
+    };
+    assert_eq!(with(&FlowControl { high: 0b10, ..flow.clone() }), [0, 1, 1, 0]);
+    assert_eq!(with(&FlowControl { high: 0b01, ..flow.clone() }), [0, 0, 1, 1]);
+    assert_eq!(with(&FlowControl { fecn_bytes: 1, ..flow.clone() }), [0, 1, 0, 1], "lane 0 has had its turn");
+}
+
+#[test]
+fn packets_stay_on_their_lane_when_lanes_come_and_go() {
+    let one = FlowControl { buffer_bytes: len(), ..one_lane() };
+    let two = FlowControl { buffer_bytes: len(), ..two_lanes() };
+    let mut line = Line::with(0, &STEADY, Some(&one));
+    let send = |line: &mut Line, now: u64, sc: u32| {
+        let packet = packet_on(line, sc);
+        line.send(now, packet);
+        line.engine.handle_timeout(now + STEP);
+        let LanesStatus { occupied, waiting, .. } = lanes(line, 0);
+        (occupied, waiting)
+    };
+    assert_eq!(send(&mut line, 0, 1), (vec![len()], vec![0]));
+    assert_eq!(send(&mut line, STEP, 1), (vec![len()], vec![len()]));
+    line.engine.set_flow(2 * STEP, 0, &two);
+    assert_eq!(send(&mut line, 2 * STEP, 1), (vec![len(); 2], vec![len(), 0]));
+    assert_eq!(send(&mut line, 3 * STEP, 1), (vec![len(); 2], vec![len(); 2]));
+    line.engine.set_flow(4 * STEP, 0, &one);
+    assert_eq!(send(&mut line, 4 * STEP, 1), (vec![len(); 2], vec![2 * len(), len()]));
+    assert_eq!(lanes(&line, 0).credits, [0, 0]);
+    assert_eq!(taken(&mut line, 5 * STEP).len(), 5, "nothing is lost");
+    assert_eq!(lanes(&line, 0).credits, [len(), 0]);
+
+    // the table of the port is of 16 VLs: here they are taken modulo two
+    let mut line = Line::with(0, &STEADY, Some(&two));
+    let mut config = port_config(1);
+    config.egress.sc_to_vl = Some([3; 32]);
+    line.engine.set_port(0, 0, config);
+    assert_eq!(send(&mut line, 0, 0), (vec![0, len()], vec![0, 0]));
+}
+
+#[test]
+fn new_settings_mark_stop_and_drop_from_now_on() {
+    let flow = FlowControl { buffer_bytes: len(), ..one_lane() };
+    let mut line = Line::with(1, &STEADY, Some(&flow));
+    for _ in 0..2 {
+        line.send(0, line.packet(8000));
+    }
+    line.engine.handle_timeout(STEP);
+    let last = line.way[1];
+    let held = [(0, line.way[0], 0, 0, len())];
+    assert_eq!((lanes(&line, last).held, lanes(&line, last).fecn_marked), (held.to_vec(), 0));
+    line.send(STEP, line.packet(8000)); // it waits at the sender
+    line.engine.set_flow(STEP, last, &FlowControl { fecn_bytes: 1, ..flow.clone() });
+    let third = 2 * STEP + len() + LATENCY; // when it comes to the switch
+    // of a lifetime of 32 us nothing is left, and then of one of 4 us
+    for (at, hoq_code) in [(2 * STEP, 3), (third + 10_000, 0)] {
+        line.engine.set_flow(at, last, &FlowControl { fecn_bytes: 1, hoq_code, ..flow.clone() });
+        line.engine.handle_timeout(at);
+        assert_eq!(drops(&mut line, last, Drop::LinkHoq), 1, "at {at}");
+    }
+    assert_eq!(lanes(&line, last).fecn_marked, 1);
+
+    let none = Buffers { dedicated: [0; MAX_VLS], shared: [0; MAX_VLS], overall_shared: 0 };
+    let mut line = Line::with(0, &STEADY, Some(&flow));
+    let mut config = port_config(1);
+    config.egress.buffers = Some(none.into());
+    line.engine.set_port(0, 0, config);
+    for _ in 0..2 {
+        line.send(0, line.packet(8000)); // one at a time, where there is no room
+    }
+    for (buffer_bytes, stopped) in
+        [(len(), true), (2 * len() - 1, true), (2 * len(), false), (len() - 1, true)]
+    {
+        line.engine.set_flow(STEP, 0, &FlowControl { buffer_bytes, ..flow.clone() });
+        assert_eq!(line.engine.is_stopped(0), stopped, "with {buffer_bytes} bytes");
     }
 }
 
@@ -293,7 +393,7 @@ fn egress_says_on_which_lane_packets_are_and_how_long_they_may_be() {
         (Some([0; MAX_VLS]), true),
     ] {
         let mut line = Line::with(0, &STEADY, None);
-        let mut config = engine::testing::port_config(1);
+        let mut config = port_config(1);
         config.egress = Egress { sc_to_vl: Some([3; 32]), vl_mtus, ..Egress::default() };
         line.engine.set_port(0, 0, config);
         let refused = line.send(0, line.packet(8000));
