@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use engine::api::Counted;
+use engine::api::{Counted, Engine};
 use engine::burst::Burst;
+use engine::config::{PortState, SwitchPortConfig};
 use engine::counters::Drop;
 use engine::link::config::{Buffers, Egress, FlowControl, LinkConfig, MAX_VLS};
 use engine::link::credits::LanesStatus;
 use engine::link::rule::{FaultKind, FaultRule};
 use engine::outputs::Output;
 use engine::packet::{Packet, fecn, sc};
+use engine::port::Address;
 use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
+use engine::testing::star::{GROUP, address, packet, star};
 use engine::testing::{ALWAYS, port_config};
 
 /// A byte per nanosecond.
@@ -366,19 +369,149 @@ fn new_settings_mark_stop_and_drop_from_now_on() {
     }
     assert_eq!(lanes(&line, last).fecn_marked, 1);
 
-    let none = Buffers { dedicated: [0; MAX_VLS], shared: [0; MAX_VLS], overall_shared: 0 };
-    let mut line = Line::with(0, &STEADY, Some(&flow));
-    let mut config = port_config(1);
-    config.egress.buffers = Some(none.into());
-    line.engine.set_port(0, 0, config);
-    for _ in 0..2 {
-        line.send(0, line.packet(8000)); // one at a time, where there is no room
+    for lanes in [one_lane(), two_lanes()] {
+        let none = Buffers { dedicated: [0; MAX_VLS], shared: [0; MAX_VLS], overall_shared: 0 };
+        let flow = FlowControl { buffer_bytes: len(), ..lanes };
+        let mut line = Line::with(0, &STEADY, Some(&flow));
+        let mut config = port_config(1);
+        config.egress.buffers = Some(none.into());
+        line.engine.set_port(0, 0, config);
+        for _ in 0..2 {
+            line.send(0, line.packet(8000)); // one at a time, where there is no room
+        }
+        for (buffer_bytes, stopped) in
+            [(len(), true), (2 * len() - 1, true), (2 * len(), false), (len() + 1, false), (len() - 1, true)]
+        {
+            line.engine.set_flow(STEP, 0, &FlowControl { buffer_bytes, ..flow.clone() });
+            assert_eq!(line.engine.is_stopped(0), stopped, "with {buffer_bytes} bytes");
+        }
     }
-    for (buffer_bytes, stopped) in
-        [(len(), true), (2 * len() - 1, true), (2 * len(), false), (len() - 1, true)]
-    {
-        line.engine.set_flow(STEP, 0, &FlowControl { buffer_bytes, ..flow.clone() });
-        assert_eq!(line.engine.is_stopped(0), stopped, "with {buffer_bytes} bytes");
+}
+
+#[test]
+fn lifetimes_are_of_each_lane_by_itself() {
+    let mut line = Line::with(1, &STEADY, Some(&FlowControl { buffer_bytes: len(), ..two_lanes() }));
+    let mut hoq_codes = [20; MAX_VLS]; // no lifetime
+    hoq_codes[1] = 1;
+    let egress = Egress { hoq_codes: Some(hoq_codes), ..Egress::default() };
+    line.engine.set_switch_port(
+        0,
+        0,
+        2,
+        SwitchPortConfig { egress, ..SwitchPortConfig::plain(PortState::Active) },
+    );
+    for sc in [0, 1, 0, 1] {
+        let packet = packet_on(&mut line, sc);
+        line.send(0, packet);
+    }
+    let last = line.way[1];
+    line.engine.handle_timeout(STEP);
+    assert_eq!(lanes(&line, last).waiting, [len(), 0]);
+    assert_eq!(drops(&mut line, last, Drop::LinkHoq), 1);
+    assert_eq!(taken(&mut line, STEP).iter().map(|packet| sc(packet)).collect::<Vec<_>>(), [0, 1, 0]);
+}
+
+/// A line over a switch where three packets, the last with a frame of 60 bytes, come one after the other to a buffer with
+/// room for the first, and 100 bytes. Return when the second of them is the first that waits at the switch.
+fn queue_at_switch(hoq_code: u8) -> (Line, u64) {
+    let flow = FlowControl { buffer_bytes: 1 << 20, ..one_lane() };
+    let mut line = Line::with(1, &STEADY, Some(&flow));
+    line.engine.set_flow(0, line.way[1], &FlowControl { buffer_bytes: len() + 100, hoq_code, ..flow });
+    for frame in [8000, 8000, 60] {
+        line.send(0, line.packet(frame));
+    }
+    let waits = 2 * len() + LATENCY;
+    line.engine.handle_timeout(waits + 200);
+    (line, waits)
+}
+
+#[test]
+fn lifetime_begins_when_a_packet_becomes_the_first_and_the_next_one_goes_on_if_it_can() {
+    let (mut line, waits) = queue_at_switch(0);
+    let last = line.way[1];
+    line.engine.handle_timeout(waits + 4096);
+    assert_eq!(drops(&mut line, last, Drop::LinkHoq), 1);
+    assert_eq!((lanes(&line, last).waiting, lanes(&line, last).occupied), (vec![0], vec![len() + 88]));
+
+    for (then, lives) in [(3000, true), (4097, false)] {
+        let (mut line, waits) = queue_at_switch(0);
+        line.send(0, line.packet(8000));
+        line.engine.handle_timeout(waits + 2000);
+        let (_, tokens) = given(&mut line);
+        line.engine.release(waits + then, tokens[0]);
+        // the fourth packet is the first that waits since the two before it have left the switch
+        line.engine.handle_timeout(waits + 3000 + 4095);
+        assert_eq!(drops(&mut line, last, Drop::LinkHoq), u64::from(!lives), "released after {then}");
+        line.engine.handle_timeout(waits + 30_000);
+        assert_eq!(drops(&mut line, last, Drop::LinkHoq), u64::from(lives));
+    }
+}
+
+#[test]
+fn lane_that_had_no_credits_has_saved_nothing() {
+    let flow = FlowControl { buffer_bytes: 4 * len(), ..two_lanes() };
+    let mut line = Line::with(0, &STEADY, Some(&flow));
+    for _ in 0..8 {
+        let packet = packet_on(&mut line, 0);
+        line.send(0, packet);
+    }
+    line.engine.handle_timeout(STEP);
+    let (_, blocked) = given(&mut line);
+    for _ in 0..8 {
+        let packet = packet_on(&mut line, 1);
+        line.send(STEP, packet);
+        line.engine.handle_timeout(2 * STEP);
+    }
+    assert_eq!(blocked.len(), 4);
+    assert_eq!(taken(&mut line, 2 * STEP).len(), 8);
+    for token in blocked {
+        line.engine.release(20 * STEP, token);
+    }
+    assert_eq!(order(&mut line, 20 * STEP, &[1; 4]), [0, 0, 1, 0, 1, 0, 1, 1]);
+}
+
+#[test]
+fn packets_wait_for_the_wire_as_it_is_after_a_change_of_its_rate() {
+    let flow = FlowControl { high: 0b10, buffer_bytes: 1 << 20, ..two_lanes() };
+    let with = |rate_bps: u64, channels: &[u32]| {
+        let mut line = Line::with(0, &STEADY, Some(&flow));
+        for _ in 0..2 {
+            let packet = packet_on(&mut line, 0);
+            line.send(0, packet);
+        }
+        line.engine.set_link(len() / 2, 0, &LinkConfig { rate_bps, ..STEADY });
+        for sc in channels {
+            let packet = packet_on(&mut line, *sc);
+            line.send(len() + 100, packet);
+        }
+        line.engine.handle_timeout(STEP);
+        let outputs = std::iter::from_fn(|| line.engine.poll_output());
+        outputs
+            .filter_map(|output| match output {
+                Output::Delivered { time, burst, .. } => Some((time - LATENCY, sc(&burst.packet))),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+    };
+    let len = len();
+    assert_eq!(with(16_000_000_000, &[]), [(len * 3 / 4, 0), (len * 5 / 4, 0)]);
+    // the wire is still busy when the packet comes that has priority
+    assert_eq!(with(4_000_000_000, &[1]), [(len * 3 / 2, 0), (len * 7 / 2, 1), (len * 11 / 2, 0)]);
+}
+
+#[test]
+fn copies_that_wait_tell_which_packet_holds_the_room() {
+    let mut engine = Engine::default();
+    star(&mut engine, 3, &STEADY, Some(&FlowControl { buffer_bytes: 2 * len(), ..one_lane() }));
+    let address = Address { dlid: GROUP, ..address(0, 1) };
+    for mark in 0..4 {
+        let packet = packet(engine.packets(), address, 8000, mark);
+        engine.inject(0, 0, packet, address);
+    }
+    engine.handle_timeout(STEP);
+    for direction in [3, 5] {
+        let lanes = engine.lanes(direction).unwrap();
+        assert_eq!(lanes.held, [(0, 0, 0, 3, len()), (0, 0, 0, 4, len())]);
     }
 }
 
