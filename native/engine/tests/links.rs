@@ -8,7 +8,7 @@ use engine::config::{PortState, SwitchPortConfig};
 use engine::counters::Drop;
 use engine::link::config::{Buffers, Egress, FlowControl, LinkConfig, MAX_VLS};
 use engine::link::credits::LanesStatus;
-use engine::link::rule::{FaultKind, FaultRule};
+use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
 use engine::outputs::Output;
 use engine::packet::{Packet, fecn, sc};
 use engine::port::Address;
@@ -204,25 +204,60 @@ fn switch_drops_the_first_of_a_lane_when_its_lifetime_is_over_and_a_host_waits()
 
 #[test]
 fn sender_is_stopped_when_a_buffer_full_waits_and_goes_on_at_half_of_it() {
-    let flow = FlowControl { buffer_bytes: 2 * len(), ..one_lane() };
-    let mut line = Line::with(0, &STEADY, Some(&flow));
-    for stopped in [false, false, false, true] {
-        line.send(0, line.packet(8000));
-        assert_eq!(line.engine.is_stopped(0), stopped);
+    for lanes in [one_lane(), two_lanes()] {
+        let flow = FlowControl { buffer_bytes: 2 * len(), ..lanes };
+        let mut line = Line::with(0, &STEADY, Some(&flow));
+        for stopped in [false, false, false, true] {
+            line.send(0, line.packet(8000));
+            line.engine.handle_timeout(STEP);
+            assert_eq!(line.engine.is_stopped(0), stopped);
+        }
+        line.send(STEP, line.packet(8000));
+        let (_, tokens) = given(&mut line);
+        for (token, stopped) in tokens.into_iter().zip([true, false]) {
+            line.engine.release(STEP, token);
+            line.engine.handle_timeout(2 * STEP);
+            assert_eq!(line.engine.is_stopped(0), stopped);
+        }
+        assert_eq!(taken(&mut line, 2 * STEP).len(), 3);
+        let stops = line.engine.take_counted().into_iter().filter_map(|counted| match counted {
+            Counted::Congestion { port: 0, counted } => Some(counted.tx_stops),
+            _ => None,
+        });
+        assert_eq!(stops.collect::<Vec<_>>(), [1]);
     }
-    line.send(0, line.packet(8000));
-    line.engine.handle_timeout(STEP);
+}
+
+#[test]
+fn cut_link_forgets_what_waits_and_begins_anew() {
+    let (mut line, waits) = queue_at_switch(0);
+    let last = line.way[1];
+    line.engine.set_link(waits + 2000, last, &LinkConfig { up: false, ..STEADY });
+    assert_eq!(drops(&mut line, last, Drop::LinkDown), 2);
+    assert_eq!(lanes(&line, line.way[0]).credits, [1 << 20], "what waited held room before the switch");
+    line.engine.set_link(waits + 3000, last, &STEADY);
+    assert_eq!(line.engine.vl_counters(STEP, last).1[0].wait_ns, 2000);
+    assert_eq!(drops(&mut line, last, Drop::LinkHoq), 0);
     let (_, tokens) = given(&mut line);
-    for (token, stopped) in tokens.into_iter().zip([true, false]) {
-        line.engine.release(STEP, token);
-        assert_eq!(line.engine.is_stopped(0), stopped);
+    line.engine.release(STEP, tokens[0]);
+    line.send(STEP, line.packet(8000));
+    line.send(STEP, line.packet(8000));
+    line.engine.handle_timeout(STEP + waits + 4096);
+    assert_eq!(drops(&mut line, last, Drop::LinkHoq), 1);
+
+    let flow = FlowControl { buffer_bytes: len(), ..two_lanes() };
+    let mut line = Line::with(0, &STEADY, Some(&flow));
+    for sc in [0, 0, 1] {
+        let packet = packet_on(&mut line, sc);
+        line.send(0, packet);
     }
-    assert_eq!(taken(&mut line, STEP).len(), 3);
-    let stops = line.engine.take_counted().into_iter().filter_map(|counted| match counted {
-        Counted::Congestion { port: 0, counted } => Some(counted.tx_stops),
-        _ => None,
-    });
-    assert_eq!(stops.collect::<Vec<_>>(), [1]);
+    assert!(line.engine.is_stopped(0));
+    line.engine.set_link(10, 0, &LinkConfig { up: false, ..STEADY });
+    assert!(!line.engine.is_stopped(0));
+    line.engine.set_link(20, 0, &STEADY);
+    line.send(20, line.packet(8000));
+    line.engine.handle_timeout(20 + len() + LATENCY);
+    assert_eq!(given(&mut line).0.len(), 1, "it waits for nothing that was on the wire before");
 }
 
 #[test]
@@ -537,22 +572,66 @@ fn egress_says_on_which_lane_packets_are_and_how_long_they_may_be() {
     }
 }
 
-/// The times at which packets are received that were sent at 0, 1000 and so on, where a fault disturbs them.
-fn arrivals(packets: u64, rule: FaultRule) -> Vec<u64> {
+/// The times at which packets are received that were sent at 0, 1000 and so on, where faults disturb them; and how many
+/// packets the first of these has seen, and how many the far end missed or found damaged.
+fn judged(packets: u64, rules: Vec<FaultRule>) -> (Vec<u64>, u64, u64) {
     let mut line = Line::with(0, &STEADY, None);
-    line.engine.set_tally(rule.tally, Arc::default());
-    line.engine.set_rules(0, 0, vec![rule]);
+    let tally = Arc::<Tally>::default();
+    for tally in 1..rules.len() as u32 {
+        line.engine.set_tally(tally, Arc::default());
+    }
+    line.engine.set_tally(0, Arc::clone(&tally));
+    line.engine.set_rules(0, 0, rules);
     for number in 0..packets {
         line.send(number * 1000, line.packet(60));
     }
-    line.engine.handle_timeout(u64::MAX);
+    line.engine.handle_timeout(STEP);
     let outputs = std::iter::from_fn(|| line.engine.poll_output());
-    outputs
-        .filter_map(|output| match output {
-            Output::Delivered { time, .. } => Some(time - LATENCY - 88),
-            _ => None,
-        })
-        .collect()
+    let times = outputs.filter_map(|output| match output {
+        Output::Delivered { time, .. } => Some(time - LATENCY - 88),
+        _ => None,
+    });
+    (times.collect(), tally.seen(), line.engine.wire_counters(STEP, 0).errors)
+}
+
+fn arrivals(packets: u64, rule: FaultRule) -> Vec<u64> {
+    judged(packets, vec![rule]).0
+}
+
+#[test]
+fn fault_sees_what_it_selects_until_it_is_over_and_the_far_end_notices_loss_and_damage() {
+    let plain = |kind, tally| FaultRule::plain(7, kind, ALWAYS, tally);
+    let never = |kind| FaultRule { chance: 0, ..plain(kind, 0) };
+    for (rules, expected) in [
+        (vec![plain(FaultKind::Loss, 0)], (vec![], 3, 3)),
+        (vec![never(FaultKind::Loss), plain(FaultKind::Loss, 1)], (vec![], 3, 3)),
+        (vec![never(FaultKind::Delay), plain(FaultKind::Loss, 1)], (vec![], 3, 3)),
+        (vec![FaultRule { count: Some(1), ..plain(FaultKind::Loss, 0) }], (vec![1000, 2000], 1, 1)),
+        (vec![plain(FaultKind::Corrupt, 0)], (vec![], 3, 3)),
+        (vec![plain(FaultKind::Duplicate, 0)], (vec![0, 88, 1000, 1088, 2000, 2088], 3, 0)),
+    ] {
+        assert_eq!(judged(3, rules), expected);
+    }
+    let others = Match { sc: Some(1), ..Match::default() };
+    let of_others = FaultRule { fits: others, ..plain(FaultKind::Loss, 0) };
+    assert_eq!(judged(3, vec![of_others]), (vec![0, 1000, 2000], 0, 0));
+}
+
+#[test]
+fn deadline_is_at_once_where_a_fault_may_be_over_or_let_a_packet_go() {
+    let loss = FaultRule { chance: 0, ..FaultRule::plain(7, FaultKind::Loss, ALWAYS, 0) };
+    let at_switch = 88 + LATENCY;
+    for (rule, deadline) in [
+        (loss.clone(), at_switch + LATENCY),
+        (FaultRule { count: Some(1), ..loss.clone() }, at_switch),
+        (FaultRule { kind: FaultKind::Reorder, ..loss }, at_switch),
+    ] {
+        let mut line = Line::with(1, &STEADY, None);
+        line.engine.set_tally(0, Arc::default());
+        line.engine.set_rules(0, line.way[1], vec![rule]);
+        line.send(0, line.packet(60));
+        assert_eq!(line.engine.deadline(), Some(deadline));
+    }
 }
 
 #[test]

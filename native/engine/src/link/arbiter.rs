@@ -38,7 +38,7 @@ pub struct Turn {
 #[derive(Debug)]
 pub struct Arbiter {
     shares: Shares,
-    /// The VLs in each table.
+    /// The VLs in each table; the last is for those that are in none before it, and names all.
     members: [u16; TABLES],
     high_run: u64,
     /// Bytes times `SCALE` over weight, by table and VL: the VL with the least in its table sends next.
@@ -58,7 +58,7 @@ impl Arbiter {
         let (high, low) = (of(&shares.high) & !first, of(&shares.low) & !first);
         Arbiter {
             shares,
-            members: [first, high, low, !(first | high | low)],
+            members: [first, high, low, u16::MAX],
             high_run: 0,
             served: [[0; MAX_VLS]; TABLES],
             level: [0; TABLES],
@@ -149,6 +149,18 @@ mod tests {
     fn high_priority_starves_the_others_unless_limited() {
         assert_eq!(sent_bytes(&mut arbiter(&[1, 0], &[0, 1], None), &[100, 100], 50), [0, 5000]);
         assert_eq!(sent_bytes(&mut arbiter(&[1, 0], &[0, 1], Some(399)), &[100, 100], 50), [1000, 4000]);
+        assert_eq!(sent_bytes(&mut arbiter(&[1, 0], &[0, 1], Some(400)), &[100, 100], 60), [1000, 5000]);
+    }
+
+    #[test]
+    fn limit_of_the_high_table_lets_the_low_one_send_only_where_it_can_and_the_first_lane_does_not() {
+        let mut shares = Shares { first: Some(2), high_limit_bytes: Some(0), ..Shares::default() };
+        (shares.low[0], shares.high[1]) = (1, 1);
+        let mut arbiter = Arbiter::new(shares);
+        arbiter.sent(arbiter.alone(1), 100);
+        assert_eq!([0b010, 0b011, 0b111].map(|ready| arbiter.choose(ready).vl), [1, 0, 2]);
+        arbiter.sent(arbiter.alone(2), 100);
+        assert_eq!(arbiter.choose(0b011).vl, 0, "what the first lane sends ends no run of the high table");
     }
 
     #[test]

@@ -186,3 +186,70 @@ impl Egress {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three VLs with weights 1, 2 and 3, of which the last has priority.
+    fn flow() -> FlowControl {
+        FlowControl {
+            buffer_bytes: 1000,
+            sc_to_vl: [0; SERVICE_CHANNELS],
+            fecn_bytes: 0,
+            weights: vec![1, 2, 3],
+            high: 0b100,
+            high_limit_bytes: Some(7),
+            shared_bytes: 50,
+            hoq_code: MAX_HOQ_CODE,
+        }
+    }
+
+    /// What lanes have: the first ones as given, the others `rest`.
+    fn lanes<T: Copy>(first: &[T], rest: T) -> [T; MAX_VLS] {
+        std::array::from_fn(|lane| first.get(lane).copied().unwrap_or(rest))
+    }
+
+    #[test]
+    fn lanes_share_as_the_link_says_and_those_beyond_its_vls_drain() {
+        let shares = flow().shares(None);
+        assert_eq!((shares.low, shares.high), (lanes(&[1, 2, 0], 1), lanes(&[0, 0, 3], 0)));
+        assert_eq!((shares.high_limit_bytes, shares.first), (Some(7), None));
+        let rooms = flow().rooms(None);
+        assert_eq!((rooms.dedicated, rooms.shared), (lanes(&[1000; 3], 0), lanes(&[50; 3], 0)));
+        assert_eq!(rooms.overall_shared, 50);
+    }
+
+    #[test]
+    fn tables_of_a_port_are_of_16_vls_which_share_the_lanes_that_there_are() {
+        let arbitration = Arbitration { low: [1; MAX_VLS], high: lanes(&[0, 4], 0), high_limit_bytes: None };
+        let shares = flow().shares(Some(&arbitration));
+        assert_eq!((shares.low, shares.high), (lanes(&[6, 5, 5], 1), lanes(&[0, 4], 0)));
+        assert_eq!((shares.high_limit_bytes, shares.first), (None, None));
+        let shares = FlowControl { weights: vec![1; MAX_VLS], ..flow() }.shares(Some(&arbitration));
+        assert_eq!((shares.first, shares.low), (Some(15), lanes(&[1; 15], 0)));
+        let all_high = Arbitration { high: [1; MAX_VLS], ..arbitration };
+        let shares = FlowControl { weights: vec![1; MAX_VLS], ..flow() }.shares(Some(&all_high));
+        assert_eq!((shares.first, shares.high), (Some(15), lanes(&[1; 15], 0)));
+        let buffers = Buffers { dedicated: [10; MAX_VLS], shared: lanes(&[1, 2], 0), overall_shared: 9 };
+        let rooms = flow().rooms(Some(&buffers));
+        assert_eq!((rooms.dedicated, rooms.shared), (lanes(&[60, 50, 50], 0), lanes(&[1, 2], 0)));
+        assert_eq!(rooms.overall_shared, 9);
+    }
+
+    #[test]
+    fn lifetimes_double_with_each_code_up_to_two_seconds() {
+        assert_eq!([0, 1, 19, 20, 255].map(hoq_life_ns), [4096, 8192, 4096 << 19, 0, 0]);
+        assert_eq!(Egress::default().hoq_lives_ns(&flow()), lanes(&[4096 << 19; 3], 0));
+        let egress = Egress { hoq_codes: Some(lanes(&[0, 20], 1)), ..Egress::default() };
+        assert_eq!(egress.hoq_lives_ns(&flow()), lanes(&[4096, 0, 8192], 0));
+    }
+
+    #[test]
+    fn packet_may_be_as_long_as_the_mtu_of_its_vl_and_headers() {
+        let egress = Egress { vl_mtus: Some(lanes(&[2048], 0)), ..Egress::default() };
+        assert_eq!([2048, 2172, 2173].map(|size| egress.is_too_long(size, 0)), [false, false, true]);
+        assert!(egress.is_too_long(1, 1));
+        assert!(!Egress::default().is_too_long(1 << 20, 0));
+    }
+}

@@ -195,3 +195,69 @@ pub struct Passage {
     /// ... or until this time has passed.
     pub hold_ns: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use ::wire::{HeaderFields, HeaderWords};
+
+    use super::*;
+
+    /// A packet of virtual switch 5 from LID 1 to LID 2 on SC 3, with zeros behind its header.
+    fn packet(l4: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 100];
+        HeaderWords::new(&HeaderFields { slid: 1, dlid: 2, sc: 3, rc: 0, pkey: 0, entropy: 0, vesw_id: 5 })
+            .write(&mut bytes);
+        bytes[8] = l4; // bits 64 to 71
+        assert_eq!(super::l4(&bytes), l4);
+        bytes
+    }
+
+    #[test]
+    fn packet_fits_only_where_all_that_is_asked_for_holds() {
+        let any = Match::default();
+        let ethernet = packet(L4_ETHERNET);
+        for (one, other) in [
+            (Match { l4: Some(L4_ETHERNET.into()), ..any }, Match { l4: Some(L4_FM.into()), ..any }),
+            (Match { slid: Some(1), ..any }, Match { slid: Some(2), ..any }),
+            (Match { dlid: Some(2), ..any }, Match { dlid: Some(1), ..any }),
+            (Match { lid: Some(1), ..any }, Match { lid: Some(3), ..any }),
+            (Match { lid: Some(2), ..any }, Match { lid: Some(0), ..any }),
+            (Match { sc: Some(3), ..any }, Match { sc: Some(4), ..any }),
+            (Match { vesw_id: Some(5), ..any }, Match { vesw_id: Some(6), ..any }),
+            (any, Match { attr_id: Some(0), ..any }),
+            (any, Match { method: Some(0), ..any }),
+            (Match { slid: Some(1), sc: Some(3), ..any }, Match { slid: Some(1), sc: Some(4), ..any }),
+        ] {
+            assert_eq!((one.fits(&ethernet), other.fits(&ethernet)), (true, false), "{one:?} {other:?}");
+            assert!(!one.fits(&ethernet[..HEADER - 1]) || one == any);
+        }
+        let short = &ethernet[..VNIC_HEADER - 1];
+        assert!(!Match { vesw_id: Some(5), ..any }.fits(short) && any.fits(short) && any.fits(&[]));
+    }
+
+    #[test]
+    fn mad_is_told_by_its_method_and_attribute() {
+        let mut mad = packet(L4_FM);
+        mad[METHOD_AT] = 0x81;
+        mad[ATTR_ID_AT..ATTR_ID_AT + 2].copy_from_slice(&[0x12, 0x34]);
+        let any = Match::default();
+        for (fits, attr_id, method) in [
+            (true, Some(0x1234), Some(0x81)),
+            (true, None, Some(0x81)),
+            (false, Some(0x1200), None),
+            (false, None, Some(1)),
+        ] {
+            assert_eq!(Match { attr_id, method, ..any }.fits(&mad), fits, "{attr_id:?} {method:?}");
+        }
+        assert!(!Match { vesw_id: Some(5), ..any }.fits(&mad));
+        assert!(!Match { attr_id: Some(0x12), ..any }.fits(&mad[..=ATTR_ID_AT]), "it is cut off");
+    }
+
+    #[test]
+    fn tally_counts_hits_up_to_the_limit() {
+        let tally = Tally::new(5, 1);
+        assert_eq!((tally.see(), tally.seen()), (6, 6));
+        assert_eq!([Some(2), Some(2), None].map(|limit| tally.hit(limit)), [Some(2), None, Some(3)]);
+        assert_eq!(tally.hits(), 3);
+    }
+}
