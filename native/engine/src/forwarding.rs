@@ -66,6 +66,13 @@ mod tests {
     }
 
     #[test]
+    fn each_switch_on_the_way_takes_another_digit_of_the_entropy() {
+        // 7 is 021 to the base 3
+        assert_eq!([1, 2, 3, 4, u32::MAX].map(|hops| path_of(7, 3, hops)), [1, 2, 0, 0, 0]);
+        assert_eq!([1, 2].map(|hops| path_of(7, 1, hops)), [0, 0]);
+    }
+
+    #[test]
     fn nothing_but_management_is_on_its_channel() {
         let mut table = [3; 32];
         table[4] = 15;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine::api::{Counted, Engine};
 use engine::burst::Burst;
 use engine::config::{PortState, SwitchPortConfig};
-use engine::counters::Drop;
+use engine::counters::{Drop, Element};
 use engine::link::config::{Buffers, Egress, FlowControl, LinkConfig, MAX_VLS};
 use engine::link::credits::LanesStatus;
 use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
@@ -647,4 +647,80 @@ fn fault_spares_what_it_is_to_skip_and_hits_as_often_as_it_is_to() {
     assert_eq!(arrivals(3, late), [0, 3500, 4500]);
     let never = FaultRule { chance: 0, ..rule(FaultKind::Loss) };
     assert_eq!(arrivals(2, never), [0, 1000]);
+}
+
+/// Return what a direction has counted: in, copies, out, dropped, and what is inside.
+fn passing(line: &mut Line, direction: u32) -> [i64; 5] {
+    let of = |counted: Counted| match counted {
+        Counted::Direction { direction: here, counted, .. } if here == direction => {
+            let Element { in_packets, copies, out_packets, .. } = counted.element;
+            let dropped = counted.element.dropped();
+            Some([in_packets as i64, copies as i64, out_packets as i64, dropped as i64, counted.in_flight])
+        }
+        _ => None,
+    };
+    line.engine.take_counted().into_iter().find_map(of).unwrap_or_default()
+}
+
+#[test]
+fn copies_and_packets_that_were_held_back_need_room_and_are_counted() {
+    let twice = FaultRule { copies: 2, ..FaultRule::plain(7, FaultKind::Duplicate, ALWAYS, 0) };
+    for (queue_bytes, overflows) in [(3 * len(), 0), (3 * len() - 1, 1), (0, 2)] {
+        let mut line = Line::with(0, &LinkConfig { queue_bytes, ..STEADY }, None);
+        line.engine.set_tally(0, Arc::default());
+        line.engine.set_rules(0, 0, vec![twice.clone()]);
+        line.send(0, line.packet(8000));
+        assert_eq!(passing(&mut line, 0), [1, 2, 0, overflows, 3 - overflows]);
+        line.engine.handle_timeout(STEP);
+        assert_eq!(passing(&mut line, 0), [0, 0, 3 - overflows, 0, overflows - 3]);
+    }
+
+    let late = FaultRule { hold_ns: 100, ..FaultRule::plain(7, FaultKind::Reorder, ALWAYS, 0) };
+    let mut line = Line::with(0, &LinkConfig { queue_bytes: 0, ..STEADY }, None);
+    line.engine.set_tally(0, Arc::default());
+    line.engine.set_rules(0, 0, vec![FaultRule { count: Some(1), ..late }]);
+    line.send(0, line.packet(8000));
+    line.engine.set_rules(0, 0, vec![]);
+    assert_eq!(passing(&mut line, 0), [1, 0, 0, 0, 1]);
+    line.engine.observe(0, 0, true);
+    line.engine.set_link(0, 0, &LinkConfig { queue_bytes: len(), ..STEADY });
+    line.engine.handle_timeout(99);
+    assert!(line.engine.is_holding(0));
+    line.engine.set_link(99, 0, &LinkConfig { rate_bps: 1, queue_bytes: 0, ..STEADY });
+    line.send(99, line.packet(60));
+    line.engine.handle_timeout(STEP);
+    assert_eq!(passing(&mut line, 0), [1, 0, 0, 1, 0], "the one that comes back finds the wire busy");
+    let drops: Vec<_> = std::iter::from_fn(|| line.engine.poll_output())
+        .filter_map(|output| match output {
+            Output::Observed { time, drop, .. } => Some((time, drop)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(drops, [(99, None), (99, Some(Drop::LinkOverflow))]);
+}
+
+#[test]
+fn what_is_lost_is_no_longer_in_the_pool_and_counts_on_its_lane() {
+    let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes: len(), ..two_lanes() }));
+    line.engine.set_link(0, 0, &LinkConfig { up: false, ..STEADY });
+    let packet = packet_on(&mut line, 1);
+    for _ in 0..(256 << 20) / len() + 1 {
+        line.send(0, packet.clone());
+    }
+    let discards = line.engine.vl_counters(0, 0).1[1].discards;
+    assert_eq!(discards, (256 << 20) / len() + 1);
+    line.engine.set_link(0, 0, &LinkConfig { queue_bytes: len(), ..STEADY });
+    for _ in 0..3 {
+        line.send(0, packet.clone());
+    }
+    line.engine.handle_timeout(STEP);
+    assert_eq!(given(&mut line).0.len(), 1);
+    let vl = line.engine.vl_counters(STEP, 0).1[1];
+    assert_eq!((vl.discards - discards, vl.overflows, vl.packets, vl.fecn), (1, 1, 1, 0));
+    let marked = line.engine.packets().with_fecn(packet);
+    line.engine.set_flow(STEP, 0, &FlowControl { buffer_bytes: 1 << 20, ..two_lanes() });
+    line.send(STEP, marked);
+    line.engine.handle_timeout(2 * STEP);
+    let vl = line.engine.vl_counters(2 * STEP, 0).1[1];
+    assert_eq!((vl.packets, vl.fecn, vl.becn), (3, 1, 0));
 }

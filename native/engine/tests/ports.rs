@@ -11,19 +11,20 @@ use engine::outputs::{Output, PortId};
 use engine::packet::{Packet, becn, sc};
 use engine::port::{Address, RX_BUFFER_BYTES};
 use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
-use engine::testing::line::FAST;
-use engine::testing::star::{self, GROUP, PKEY, star};
-use wire::{HeaderFields, HeaderWords, LID_PERMISSIVE, VNIC_HEADER, seal, sizes};
+use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
+use engine::testing::star::{GROUP, PKEY, star};
+use wire::{HeaderFields, HeaderWords, LID_PERMISSIVE, MAX_PACKET, VNIC_HEADER, seal, sizes};
 
 /// P_Keys that the HFI ports have beside `PKEY`.
 const OTHER: u16 = 0x8003;
 const FULL_MANAGEMENT: u16 = 0xffff;
 const SC_MANAGEMENT: u32 = 15;
-const FRAME: usize = 1000;
+/// That of a packet of 1 KiB.
+const FRAME: usize = 999;
 /// Longer than anything on this fabric takes.
 const LONG: u64 = 1_000_000;
 
-/// A packet of 1000 bytes of payload from the HFI port 0, with LID 1, to port 1.
+/// A packet of 1 KiB from the HFI port 0, with LID 1, to port 1.
 #[derive(Clone, Copy)]
 struct Sent {
     slid: u32,
@@ -53,7 +54,7 @@ impl Sent {
 }
 
 fn port_config(state: PortState, lid: u32) -> PortConfig {
-    let pkeys = || vec![PKEY, OTHER, FULL_MANAGEMENT];
+    let pkeys = || vec![FULL_MANAGEMENT, OTHER, PKEY];
     PortConfig::new(state, lid, 0, pkeys(), pkeys(), vec![GROUP])
 }
 
@@ -254,12 +255,14 @@ fn packet_without_a_way_out_of_the_switch_is_lost_where_it_came_or_would_leave()
     assert_lost(&mut with(GROUP_BASE), PLAIN, Drop::RxDlid, End::Hfi(2)); // by the first of the group
 
     let mut engine = engine();
-    let short = [0u8; 12];
-    engine.inject(0, 0, short[..].into(), PLAIN.address());
+    let zeros = [0u8; 100]; // of another L2
+    for bytes in [&zeros[..12], &zeros, &PLAIN.packet()[..16]] {
+        engine.inject(0, 0, bytes.into(), PLAIN.address());
+    }
     engine.set_switch(LONG, 0, false);
     engine.inject(LONG, 0, PLAIN.packet(), PLAIN.address());
     engine.handle_timeout(2 * LONG);
-    assert_eq!(dropped(&mut engine), [("sw_malformed", 1), ("sw_down", 1)]);
+    assert_eq!(dropped(&mut engine), [("sw_malformed", 2), ("sw_down", 1), ("rx_truncated", 1)]);
     assert_eq!(received(&mut engine), []);
 }
 
@@ -286,11 +289,22 @@ fn port_0_of_a_switch_gets_what_is_for_it_and_sends_like_any_other() {
         assert_lost(&mut with(PortState::Down).0, sent, Drop::SwNoRoute, End::Switch(0, 1));
     }
     let (mut engine, port0) = with(PortState::Active);
+    engine.set_port(0, port0, port_config(PortState::Active, 0));
+    engine.inject(0, 0, Sent { dlid: 0, ..PLAIN }.packet(), PLAIN.address());
+    engine.handle_timeout(LONG);
+    assert_eq!(dropped(&mut engine), [("sw_no_route", 1)], "LID 0 is nobody's");
+
+    let (mut engine, port0) = with(PortState::Active);
     let from = Sent { slid: 9, ..PLAIN };
     assert_eq!(engine.inject(0, port0, from.packet(), from.address()), None);
     assert_eq!(engine.direct(0, port0, 3, &Sent { slid: 9, dlid: 3, ..PLAIN }.packet()), None);
     engine.handle_timeout(LONG);
     assert_eq!(received(&mut engine), [(1, 0), (2, 0)]);
+    let passed = engine.take_counted().into_iter().find_map(|counted| match counted {
+        Counted::Switch { counted, .. } => Some((counted.element.in_packets, counted.element.out_packets)),
+        _ => None,
+    });
+    assert_eq!(passed, Some((2, 2)));
     engine.set_switch(LONG, 0, false);
     assert_eq!(engine.direct(LONG, port0, 3, &from.packet()), None);
     engine.handle_timeout(2 * LONG);
@@ -374,35 +388,90 @@ fn receiver_refuses_what_is_not_for_it_not_of_its_partitions_or_not_whole() {
 
 #[test]
 fn stalled_port_keeps_a_mebibyte_and_gives_it_in_order_when_it_goes_on() {
-    let len = PLAIN.packet().len();
-    let most = RX_BUFFER_BYTES / len;
-    let rest = RX_BUFFER_BYTES % len;
     let mut engine = engine();
-    engine.stall_port(0, 1, true);
     let mut now = 0;
-    let mut send = |engine: &mut Engine, packet: Packet| {
-        engine.inject(now, 0, packet, PLAIN.address());
-        now += 10_000;
-        engine.handle_timeout(now);
+    for _ in 0..2 {
+        engine.stall_port(now, 1, true);
+        let most = RX_BUFFER_BYTES / PLAIN.packet().len();
+        for number in 0..=most {
+            engine.inject(now, 0, PLAIN.packet(), PLAIN.address());
+            now += 10_000;
+            engine.handle_timeout(now);
+            let overflow = [("rx_overflow", 1)];
+            assert_eq!(dropped(&mut engine), if number == most { &overflow[..] } else { &[] });
+        }
+        assert_eq!(received(&mut engine), []);
+        engine.stall_port(now, 1, false);
+        assert_eq!(received(&mut engine).len(), most, "and its room is free again");
+    }
+    let errors = engine.port_errors(now, End::Hfi(1));
+    assert_eq!(
+        errors.iter().map(|error| (error.reason, error.packets)).collect::<Vec<_>>(),
+        [(Drop::RxOverflow, 2)]
+    );
+}
+
+#[test]
+fn data_that_is_no_packet_is_refused_and_counted() {
+    let whole = PLAIN.packet();
+    let mut longest = vec![0; MAX_PACKET];
+    longest[..20].copy_from_slice(&whole[..20]);
+    for (state, data, drop) in [
+        (PortState::Active, &whole[..], None),
+        (PortState::Active, &whole[..whole.len() - 1], Some(Drop::TxMalformed)),
+        (PortState::Active, &longest[..], Some(Drop::TxMalformed)),
+        (PortState::Active, &[&longest[..], &[0]].concat()[..], Some(Drop::TxMtu)),
+        (PortState::Down, &whole[..], Some(Drop::TxPortDown)),
+    ] {
+        let mut engine = engine();
+        engine.set_port(0, 0, port_config(state, 1));
+        assert_eq!(engine.send(0, 0, data), drop);
+        engine.handle_timeout(LONG);
+        let sent = engine.take_counted().into_iter().find_map(|counted| match counted {
+            Counted::Port { port: 0, counted } => {
+                Some((counted.0.element.in_packets, counted.0.element.dropped()))
+            }
+            _ => None,
+        });
+        assert_eq!(sent, Some((1, u64::from(drop.is_some()))));
+    }
+}
+
+#[test]
+fn stalled_port_holds_the_room_of_what_it_keeps_until_it_goes_on() {
+    let mut line = Line::with(0, &FAST, Some(&one_lane()));
+    let inside = |line: &mut Line| {
+        let of = |counted: Counted| match counted {
+            Counted::Port { port: RECEIVER, counted } => Some(counted.1.in_flight),
+            _ => None,
+        };
+        line.engine.take_counted().into_iter().find_map(of)
     };
-    for _ in 0..most {
-        send(&mut engine, PLAIN.packet());
+    line.engine.stall_port(0, RECEIVER, true);
+    let len = line.packet(8000).len() as u64;
+    for _ in 0..2 {
+        line.send(0, line.packet(8000));
     }
-    assert_eq!(dropped(&mut engine), []);
-    let fits = star::packet(engine.packets(), PLAIN.address(), 60, 0).len() <= rest;
-    send(&mut engine, PLAIN.packet());
-    assert_eq!(dropped(&mut engine), [("rx_overflow", 1)]);
-    let small = star::packet(engine.packets(), PLAIN.address(), 60, 0);
-    send(&mut engine, small);
-    assert_eq!(received(&mut engine), []);
-    engine.stall_port(LONG, 1, false);
-    assert_eq!(received(&mut engine).len(), most + usize::from(fits));
-    engine.stall_port(LONG, 1, true);
-    for _ in 0..most {
-        send(&mut engine, PLAIN.packet());
+    line.engine.handle_timeout(LONG);
+    assert_eq!(line.engine.lanes(0).unwrap().occupied, [2 * len]);
+    assert_eq!((received(&mut line.engine), inside(&mut line)), (vec![], Some(2)));
+    line.engine.stall_port(LONG, RECEIVER, false);
+    let tokens: Vec<u64> = std::iter::from_fn(|| line.engine.poll_output())
+        .filter_map(|output| match output {
+            Output::Delivered { token, .. } => token,
+            _ => None,
+        })
+        .collect();
+    assert_eq!((tokens.len(), inside(&mut line)), (2, Some(0)), "now they are at the host");
+    for token in tokens {
+        line.engine.release(LONG, token);
     }
-    engine.stall_port(LONG, 1, false);
-    assert_eq!(received(&mut engine).len(), most, "all of its room is free again");
+    assert_eq!(line.engine.lanes(0).unwrap().occupied, [0]);
+    line.engine.account(RECEIVER, 2, len as usize, None);
+    assert_eq!(inside(&mut line), Some(-2));
+    line.send(LONG, line.packet(8000));
+    line.engine.handle_timeout(2 * LONG);
+    assert_eq!(received(&mut line.engine).len(), 1, "it is not stalled any more");
 }
 
 #[test]

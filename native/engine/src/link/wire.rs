@@ -409,6 +409,21 @@ mod tests {
     }
 
     #[test]
+    fn jitter_comes_on_top_of_the_latency_and_keeps_the_order() {
+        let (mut wire, mut events) = wire(MAX_RATE_BPS, 1000);
+        wire.enter(&mut events, &[0], packet(100, 0), 0);
+        assert_eq!((arrivals(&wire), wire.jitter.state()), (vec![1001], Stream::new(1).state()));
+        wire.configure(&mut events, 0, &LinkConfig { jitter_ns: 500, ..config(MAX_RATE_BPS, 1000) });
+        for number in 1..100 {
+            wire.enter(&mut events, &[number * 1000], packet(100, 0), 0);
+        }
+        let late: Vec<u64> =
+            arrivals(&wire)[1..].iter().zip(1..).map(|(time, number)| time - number * 1000 - 1001).collect();
+        assert!(late.iter().all(|late| *late < 500), "{late:?}");
+        assert!(late.iter().min() < Some(&50) && late.iter().max() > Some(&450), "{late:?}");
+    }
+
+    #[test]
     fn what_was_delayed_is_not_overtaken() {
         let (mut wire, mut events) = wire(8_000_000_000, 0); // a byte per nanosecond
         wire.enter(&mut events, &[0], packet(100, 0), 1000);
