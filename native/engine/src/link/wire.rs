@@ -247,14 +247,8 @@ impl Wire {
             }
         }
         self.free_at = self.free_at.saturating_add(taken);
-        let mut arrival = self.free_from().saturating_add(after_ns);
-        if arrival < self.last_arrival {
-            arrival = self.last_arrival;
-        } else if arrival > FOREVER {
-            arrival = FOREVER;
-        }
-        self.last_arrival = arrival;
-        arrival
+        self.last_arrival = self.free_from().saturating_add(after_ns).min(FOREVER).max(self.last_arrival);
+        self.last_arrival
     }
 
     /// The shortest time that a packet takes after its last bit.
