@@ -49,7 +49,7 @@ EDITABLE := PYTHONWARNINGS=ignore::UserWarning $(BIN)/python -m pip install --qu
 # 400 modules in each worker: compiled anew each time, that is the larger part of a collection.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos chaos-cluster mutants mutants-sample sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools dist clean
+.PHONY: help venv native deps browser host-tools bench-peers demo docs pictures test test-native test-fast test-e2e test-slow test-alone test-long kernel kernel-tools test-kernel test-guests interop chaos chaos-cluster mutants mutants-sample mutants-native sanitize memcheck fuzz lint lint-python lint-native format generated opa-tools dist clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -180,6 +180,14 @@ SAMPLED := ejfat/events/reassembly.py hfi_sim/engine/link/credits.py hfi_sim/fab
 
 mutants-sample: venv ## the mutants that CI tries: a fixed sample, within two minutes
 	$(BIN)/python -m tools.mutants --count 30 --seed 48 $(SAMPLED)
+
+# a part of the mutants of the engine in Rust, K/N: each N-th one, from the K-th on
+MUTANTS_SHARD ?= 0/100
+
+mutants-native: ## the same of the engine in Rust with cargo-mutants, which it installs (minutes); MUTANTS_SHARD=K/N
+	@command -v cargo-mutants >/dev/null || cargo install --quiet --locked cargo-mutants \
+	  || { echo "cargo-mutants could not be installed: see what cargo says" >&2; exit 1; }
+	cd native && cargo mutants --shard $(MUTANTS_SHARD) --sharding round-robin
 
 HOST     := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 COVERAGE := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
