@@ -348,6 +348,22 @@ fn captured_packet_needs_no_memory_and_no_call_of_its_own() {
     assert_eq!(ring.totals().0 + ring.totals().1, 100 * 20 * 2);
 }
 
+#[test]
+fn ring_that_is_detached_gets_no_more_packets() {
+    let mut line = Line::new(1);
+    let ring = capture(&mut line);
+    let packet = line.packet(60);
+    line.send(0, packet.clone());
+    line.engine.handle_timeout(1_000_000);
+    assert_eq!(ring.totals(), (2, 0));
+    for direction in 0..4 {
+        line.engine.detach(1_000_000, direction, &ring);
+    }
+    line.send(1_000_000, packet);
+    line.engine.handle_timeout(2_000_000);
+    assert_eq!(ring.totals(), (2, 0));
+}
+
 fn capture(line: &mut Line) -> Arc<CaptureRing> {
     let ring = Arc::new(CaptureRing::new(CaptureConfig {
         interfaces: 4,

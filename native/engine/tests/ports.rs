@@ -83,7 +83,7 @@ fn received(engine: &mut Engine) -> Vec<(PortId, u32)> {
         .collect()
 }
 
-/// Return why packets were dropped, by whatever element, and how many.
+/// Return why packets were dropped, by any element, and how many.
 fn dropped(engine: &mut Engine) -> Vec<(&'static str, u64)> {
     let reasons = |passing: &Passing| -> Vec<(&'static str, u64)> {
         let drops = DROP_NAMES.iter().zip(passing.element.drops.iter());
@@ -292,7 +292,7 @@ fn port_0_of_a_switch_gets_what_is_for_it_and_sends_like_any_other() {
     engine.set_port(0, port0, port_config(PortState::Active, 0));
     engine.inject(0, 0, Sent { dlid: 0, ..PLAIN }.packet(), PLAIN.address());
     engine.handle_timeout(LONG);
-    assert_eq!(dropped(&mut engine), [("sw_no_route", 1)], "LID 0 is nobody's");
+    assert_eq!(dropped(&mut engine), [("sw_no_route", 1)], "no port has LID 0");
 
     let (mut engine, port0) = with(PortState::Active);
     let from = Sent { slid: 9, ..PLAIN };
@@ -331,7 +331,7 @@ fn copies_go_to_the_other_ports_of_the_group_and_to_those_that_have_joined() {
     alone.inject(0, 0, to_group.packet(), to_group.address());
     alone.handle_timeout(LONG);
     assert_eq!(dropped(&mut alone), [("sw_no_group", 1)]);
-    assert_eq!(alone.port_errors(LONG, End::Switch(0, 1)), [], "who is alone in a group makes no error");
+    assert_eq!(alone.port_errors(LONG, End::Switch(0, 1)), [], "the only member of a group makes no error");
 
     let mut engine = with(&[1, 2]);
     let mut left = PortConfig::new(PortState::Active, 2, 0, vec![PKEY], vec![PKEY], vec![]);
