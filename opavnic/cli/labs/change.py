@@ -172,9 +172,10 @@ def apply(
 ) -> None:
     """Do what differs between a lab file and the running lab.
 
-    Hosts, links, switches, virtual switches, members, their addresses, sysctls, routes and faults may differ. What
-    cannot change while the lab runs is refused, by its key, and nothing is done. What stays is not disturbed. Hosts
-    that run keep their numbers, and so their addresses, unless the file gives them others.
+    Hosts, links, switches, virtual switches and their keys, members, addresses, sysctls, routes, qdiscs, programs of
+    `exec` and faults may differ. What cannot change while the lab runs is refused, by its key, and nothing is done.
+    What stays is not disturbed. Hosts that run keep their numbers, and so their addresses, unless the file gives them
+    others.
 
     \b
     Example:
