@@ -41,6 +41,8 @@ HOSTS: Final = ("h1", "h2", "h3", "h4", "n1", "n2")
 """Those of the file, and those that come."""
 MEMBERS: Final = (*HOSTS, "h3.2")
 VESWS: Final = ("blue", "red", "t12")
+KEYS: Final = (("pkey", 0x8003), ("pkey", 0x8007), ("mtu", 1400), ("mtu", 4000))
+"""Keys of virtual switches that may change while their VNICs stay, with values."""
 _PATIENCE_S: Final = 20.0
 
 
@@ -79,6 +81,15 @@ class ChangingLab:
         alone = any({member.partition(".")[0] for member in its} == {host} for its in self.members.values())
         if host in self.lab.hosts and not alone:
             await self._did(f"remove {host}", self.live.remove_host(host))
+
+    async def set_key(self, vesw: str, key: str, value: int) -> None:
+        """Change a key of a virtual switch."""
+
+        def edit(data: Any, _: object) -> Any:
+            vesws = [{**one, key: value} if one["name"] == vesw else one for one in data["vesws"]]
+            return {**data, "vesws": vesws}
+
+        await self._did(f"{vesw}: {key} {value}", self.live.change(edit))
 
     async def apply(self) -> None:
         await self._did("apply", self.live.follow(self.first))
@@ -123,11 +134,13 @@ async def changed_at_random(lab: Lab, seed: int, steps: int) -> ChangingLab:
     draw, changing = random.Random(seed), ChangingLab(lab)
     while len(changing.done) < steps:
         vesw, member, host = draw.choice(VESWS), draw.choice(MEMBERS), draw.choice(HOSTS)
-        match draw.choice(("leave", "join", "add", "remove", "apply", "crash", "hfi-removal", "em")):
+        match draw.choice(("leave", "join", "key", "add", "remove", "apply", "crash", "hfi-removal", "em")):
             case "leave":
                 await changing.leave(vesw, member)
             case "join":
                 await changing.join(vesw, member)
+            case "key":
+                await changing.set_key(vesw, *draw.choice(KEYS))
             case "add":
                 await changing.add(host, draw.sample(VESWS, draw.randrange(4)))
             case "remove":
@@ -156,6 +169,7 @@ def facts_of(lab: Lab) -> dict[str, Any]:
         "links": sorted(link.name for link in state.links),
         "guids": {name: hex(node.node_guid) for name, node in (*fabric.hfis.items(), *fabric.switches.items())},
         "lids": {port.name: port.lid for port in fabric.hfi_ports()},
+        "pkeys": {port.name: sorted(port.pkeys.borne) for port in fabric.hfi_ports()},
         "switches": {name: switch.lid for name, switch in fabric.switches.items()},
         "numbers": lab.model.numbers,
         "journal": sorted((entry.host, entry.name) for entry in lab.machine.journal.netdevs),

@@ -12,6 +12,7 @@ from opavnic.lab.file.loader import losses
 from opavnic.lab.file.model import LabModel
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.host_backends.given import interface_name
+from vema.base.sections import AS_WRITTEN
 from vema.em.desired.desired import VeswSection
 
 _FOLLOWED: Final = ("hosts", "vesws", "fabric", "faults", "em")
@@ -113,7 +114,9 @@ def _vesw_lines(before: LabModel, after: LabModel) -> list[str]:
             for key in type(one).model_fields
             if key not in ("members", "vports") and getattr(one, key) != getattr(other, key)
         ]
-        said += [f"vesw {name}: {key} {getattr(other, key)}" for key in changed]
+        written = other.model_dump(mode="json", include={*changed}, context=AS_WRITTEN)
+        written["pkey"] = f"{other.pkey:#06x}"
+        said += [f"vesw {name}: {key} {written[key]}" for key in changed]
     return said
 
 

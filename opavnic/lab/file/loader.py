@@ -11,6 +11,7 @@ from pydantic import (
     ValidationError,
 )
 
+from hfi_sim.fabric.faults import parse_fault, spec_text
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.parts import lab_model, part_problems
@@ -91,10 +92,10 @@ def _problems(error: ValidationError, data: Any) -> list[Problem]:
 
 
 def losses(model: LabModel) -> list[str]:
-    """Return the faults that the `loss` of links stands for."""
+    """Return the faults that the `loss` of links stands for, written as those of a running lab are."""
     fabric = model.fabric
     found: list[str] = fabric.link.losses("* direction=tx", "* direction=rx", "*")
     for link in fabric.topology.links or ():
         near, far = (end if ":" in end else f"{end}:1" for end in link.ends)
         found += link.losses(f"{near}->{far}", f"{far}->{near}", f"{near}--{far}")
-    return found
+    return [spec_text(parse_fault(fault)) for fault in found]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from lab_law import HOSTS, LAB, MEMBERS, VESWS, ChangingLab, differing, facts_of
+from lab_law import HOSTS, KEYS, LAB, MEMBERS, VESWS, ChangingLab, differing, facts_of
 
 from lab_in_memory import lab_in_memory
 from opavnic.scenario.virtual import virtual_time
@@ -47,6 +47,10 @@ class ChangedLab(RuleBasedStateMachine):
     @rule(vesw=st.sampled_from(VESWS), member=st.sampled_from(MEMBERS))
     def joins(self, vesw: str, member: str) -> None:
         self._run(self.changing.join(vesw, member))
+
+    @rule(vesw=st.sampled_from(VESWS), key=st.sampled_from(KEYS))
+    def has_another_key(self, vesw: str, key: tuple[str, int]) -> None:
+        self._run(self.changing.set_key(vesw, *key))
 
     @rule(host=st.sampled_from(HOSTS), vesws=st.lists(st.sampled_from(VESWS), unique=True))
     def is_added(self, host: str, vesws: list[str]) -> None:

@@ -12,6 +12,7 @@ from lab_in_memory import lab_in_memory
 from opavnic.lab.change.edits import EditError
 from opavnic.lab.change.live import LivingLab
 from opavnic.lab.file.errors import LabError
+from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.run import save as saving
@@ -215,6 +216,15 @@ async def test_host_that_nothing_is_remembered_of_comes_back_as_another(
         await changing.remove("h1")
         await changing.add("h1", ["blue", "red", "t12"])
         assert of_host(lab, "h1") != before
+
+
+@pytest.mark.looptime
+async def test_keys_of_a_virtual_switch_change_as_files_write_them() -> None:
+    async with lab_in_memory(PLAIN) as lab:
+        wanted = parse_lab(PLAIN.replace("id: 2,", "id: 2, pkey: 0x8005, mtu: 2000,"), "changed.yaml", {})
+        assert await LivingLab(lab).follow(wanted) == ["vesw blue: pkey 0x8005", "vesw blue: mtu 2000"]
+        assert {(vnic.mtu, vnic.is_up) for _, vnic in lab.status().vnics()} == {(2000, True)}
+        assert all(0x8005 in lab.world.fabric.hfis[name].ports[1].pkeys.borne for name in ("h1", "h2"))
 
 
 @pytest.mark.looptime
