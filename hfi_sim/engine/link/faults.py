@@ -125,9 +125,9 @@ class FaultLayer:
                 self._state.outputs.append(RuleSpent(now, rule.number))
             if rule.kind in _ERRORS:
                 self._on_error(now)
-            if rule.kind is FaultKind.LOSS:
-                return [], Drop.LINK_FAULT
             passages = _apply(rule, passages, self._stream)
+            if not passages:
+                return [], Drop.LINK_FAULT
         return passages, None
 
     # --- packets that others overtake ----------------------------------------------------------------------
@@ -162,14 +162,20 @@ class FaultLayer:
 
 
 def _apply(rule: FaultRule, passages: list[_Passage], stream: RandomStream) -> list[_Passage]:
-    """Return what becomes of a packet and its copies."""
-    if rule.kind is FaultKind.DUPLICATE:
-        return passages + passages[:1] * rule.copies
-    if rule.kind is FaultKind.CORRUPT:
-        return [passage._replace(packet=flip_bits(passage.packet, rule.bits, stream)) for passage in passages]
-    if rule.kind is FaultKind.DELAY:
-        return [passage._replace(delay_ns=passage.delay_ns + rule.delay_ns) for passage in passages]
-    return [passages[0]._replace(behind=rule.behind, hold_ns=rule.hold_ns), *passages[1:]]
+    """Return what becomes of a packet and its copies; empty: they are lost."""
+    match rule.kind:
+        case FaultKind.LOSS:
+            return []
+        case FaultKind.DUPLICATE:
+            return passages + passages[:1] * rule.copies
+        case FaultKind.CORRUPT:
+            return [each._replace(packet=flip_bits(each.packet, rule.bits, stream)) for each in passages]
+        case FaultKind.DELAY:
+            return [each._replace(delay_ns=each.delay_ns + rule.delay_ns) for each in passages]
+        case FaultKind.REORDER:
+            return [passages[0]._replace(behind=rule.behind, hold_ns=rule.hold_ns), *passages[1:]]
+        case _:
+            raise AssertionError(f"{rule.kind} acts on no packet")
 
 
 def flip_bits(packet: bytes, bits: int, stream: RandomStream) -> bytes:
