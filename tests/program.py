@@ -33,6 +33,7 @@ from typing import Any, Final, NoReturn
 
 import pytest
 
+from hfi_sim.base.entry_points import all_entry_points
 from hfi_sim.netdev.namespace import CLONE_NEWNS, Libc
 
 COMMAND: Final = (sys.executable, "-m", "opavnic.cli.main")
@@ -221,6 +222,7 @@ def _serve(requests: socket.socket) -> None:
                     return
                 pid = os.fork()
                 if pid == 0:
+                    all_entry_points.cache_clear()  # a test may have installed a package since
                     selector.close()
                     for fd in (
                         requests.fileno(),

@@ -22,7 +22,7 @@ from opavnic.observe.opa_scapy import OPA16B, OPAEthernet
 from processes import child
 from unit.opavnic.observe.tshark import Tshark, needs_tshark
 
-LAB = f"captured-{os.getpid()}"
+LAB = f"c{os.getpid()}"
 TEXT = """
 name: {name}
 hosts: {{h1: {{}}, h2: {{}}}}

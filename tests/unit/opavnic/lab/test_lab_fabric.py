@@ -151,7 +151,10 @@ def test_direction_of_a_link_says_for_itself_what_differs() -> None:
     assert (found["em:1->sw0:4"], found["sw0:4->em:1"]) == plain
     assert [name for name, way in ways.items() if way.has_credits] == ["sw0:1->h1:1"]
     assert ways["h1:1->sw0:1"].planned.queue_bytes == 65536
-    assert losses(parse_lab(TWO_WAY, "lab.yaml")) == ["loss on * direction=tx 1%", "loss on h1:1->sw0:1 2%"]
+    assert losses(parse_lab(TWO_WAY, "lab.yaml")) == [
+        "loss on * probability=1% direction=tx",
+        "loss on h1:1->sw0:1 probability=2%",
+    ]
 
 
 def test_shape_of_many_links_has_its_directions_from_the_hosts() -> None:

@@ -73,4 +73,6 @@ def test_netem_words_on_links_are_latency_jitter_and_a_fault() -> None:
     model = parse_lab(LAB, "lab.yaml")
     link = (model.fabric.topology.links or [])[-1]
     assert (link.rate, link.latency, link.jitter) == (10e9, 200e-6, 10e-6)
-    assert losses(model) == ["loss on leaf1:36--spine1:1 1%", "loss on leaf2:36--spine1:2 1%"]
+    assert losses(model) == [
+        f"loss on {link} probability=1%" for link in ("leaf1:36--spine1:1", "leaf2:36--spine1:2")
+    ]
