@@ -140,6 +140,8 @@ class TopScreen(FullScreen):
             seen = await asyncio.to_thread(self._lab.look, **{closer: opened})
         if opened != self.opened:  # what was opened is closed by now: that is asked for by a look of its own
             return
+        if not self.query(Rows):  # the view has ended while the lab was asked
+            return
         self._seen, self.tables = seen, _tables(seen)
         if seen.why_not:
             self._say(seen.why_not)
