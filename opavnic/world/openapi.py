@@ -84,8 +84,8 @@ def api_of(handler: Any) -> Api | None:
 
 
 def declared_in(kind: type) -> dict[str, Api]:
-    """Return what the methods of a class declare, by their names."""
-    methods = (item for base in kind.__mro__ for item in vars(base).items())
+    """Return what the methods of a class declare, by their names; a class before those that it derives from."""
+    methods = (item for base in reversed(kind.__mro__) for item in vars(base).items())
     return {name: said for name, method in methods if (said := getattr(method, _ATTRIBUTE, None)) is not None}
 
 
