@@ -109,14 +109,17 @@ def _vesw_lines(before: LabModel, after: LabModel) -> list[str]:
         one, other = old[name], new[name]
         said += [f"vesw leave {name} {host}" for host in one.members if host not in other.members]
         said += [f"vesw join {name} {host}" for host in other.members if host not in one.members]
-        changed = [
+        changed = {
             key
             for key in type(one).model_fields
             if key not in ("members", "vports") and getattr(one, key) != getattr(other, key)
-        ]
-        written = other.model_dump(mode="json", include={*changed}, context=AS_WRITTEN)
-        written["pkey"] = f"{other.pkey:#06x}"
-        said += [f"vesw {name}: {key} {written[key]}" for key in changed]
+        }
+        if changed:
+            written = other.model_dump(mode="json", include=changed, context=AS_WRITTEN)
+            said += [
+                f"vesw {name}: {key} {f'{value:#06x}' if key == 'pkey' else value}"
+                for key, value in written.items()
+            ]
     return said
 
 
