@@ -62,8 +62,8 @@ from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import Section, Subnet, empty_is_default
 
 
-def _empty_is_none(value: object) -> object:
-    """Replace an empty section by a list of nothing."""
+def _none_is_empty(value: object) -> object:
+    """Return an empty list for a section without a value."""
     return [] if value is None else value
 
 
@@ -93,7 +93,7 @@ class LabModel(Section):
         Schema(HOSTS_SCHEMA),
     ] = Field(min_length=1)
     """By name; `h[1-16]` names sixteen, and so does the number 16 in place of all names."""
-    vesws: Annotated[list[Vesw], BeforeValidator(_empty_is_none)] = Field(default_factory=list)
+    vesws: Annotated[list[Vesw], BeforeValidator(_none_is_empty)] = Field(default_factory=list)
     em: Annotated[Em, BeforeValidator(em_section), also_accepts("external", "off", False, None)] = Em()
     subnet_manager: Annotated[
         SubnetManagement,
@@ -102,8 +102,8 @@ class LabModel(Section):
     ] = SubnetManagement()
     uplinks: Annotated[dict[LabName, Uplink], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
     """Ways out of the lab, by name."""
-    apps: Annotated[list[AppModel], BeforeValidator(_empty_is_none)] = Field(default_factory=list)
-    faults: Annotated[list[FaultText], BeforeValidator(_empty_is_none)] = Field(default_factory=list)
+    apps: Annotated[list[AppModel], BeforeValidator(_none_is_empty)] = Field(default_factory=list)
+    faults: Annotated[list[FaultText], BeforeValidator(_none_is_empty)] = Field(default_factory=list)
     """Injected once the lab is ready: `loss on h1 20% l4=mad`, or the same as a mapping with kind, on and options."""
     seed: Annotated[int, Field(strict=True, ge=0)] = 1
     """Seed of all randomness in the fabric."""
