@@ -98,6 +98,7 @@ def _host_and_port(text: str) -> tuple[str, int]:
 
 def _is_ipv6(text: str) -> bool:
     try:
-        return IPv6Address(text).version == 6
+        IPv6Address(text)
     except ValueError:
         return False
+    return True
