@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
@@ -26,7 +26,7 @@ from opavnic.lab.run.daemon import lab_routes
 from opavnic.lab.run.logs import LogHub
 from opavnic.state.fabric import FaultAdded
 from opavnic.state.lab import LabState, VnicStatus
-from opavnic.world.openapi import api_of
+from opavnic.world.openapi import Api, api_of, declared_routes
 from tools.generate.api import LABS
 
 DOCUMENT: dict[str, Any] = json.loads((Path(__file__).parents[4] / "docs" / "openapi.json").read_text())
@@ -80,6 +80,20 @@ def properties(schema: Any, place: str = "") -> Iterator[tuple[str, Any]]:
             yield here, value
         if isinstance(value, dict | list):
             yield from properties(value, here)
+
+
+def test_handler_of_a_subclass_has_the_route_that_it_declares_anew() -> None:
+    class Plain:
+        @Api("GET /plain", "plain", "plain", LabState)
+        async def show(self, _: web.Request) -> web.Response:
+            return web.Response()
+
+    class Other(Plain):
+        @Api("GET /other", "other", "other", LabState)
+        async def show(self, _: web.Request) -> web.Response:
+            return web.Response()
+
+    assert [route.path for route in declared_routes(Other())] == ["/other"]
 
 
 def test_every_property_of_an_answer_has_a_type() -> None:
