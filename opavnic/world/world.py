@@ -114,6 +114,8 @@ class World:
         self._em_port = None if em_node is None else self.fabric.hfis[em_node].ports[1]
         self.managed_by = subnet_manager
         self._subnet_manager: SubnetManager | None = None
+        self._added_pkeys: dict[str, list[int]] = {}
+        """The partitions of `add_pkey`, by HFI:PORT."""
         self.administration: AdministrationService | None = None
         """Answers queries about the subnet; None without a port to answer on."""
         if subnet_manager == "builtin":
@@ -240,18 +242,19 @@ class World:
     # --- partitions and traffic ---------------------------------------------------------------------------
 
     def set_pkeys(self, port: HfiPort, pkeys: Iterable[int]) -> None:
-        """Set the partitions of a port; the management partition is always included.
+        """Set the partitions of a port, besides the management partition and those of `add_pkey`.
 
         Raises:  OpavnicError: the fabric has no built-in subnet manager.
         """
-        self.subnet_manager.set_pkeys(port, pkeys)
+        self.subnet_manager.set_pkeys(port, [*pkeys, *self._added_pkeys.get(port.name, ())])
 
     def add_pkey(self, port: HfiPort, pkey: int) -> None:
-        """Add a port to one more partition.
+        """Let a port be in one more partition; `set_pkeys` does not take it out again.
 
         Raises:  OpavnicError: the fabric has no built-in subnet manager.
         """
         self.subnet_manager.set_pkeys(port, [*self.subnet_manager.pkeys_of(port), pkey])
+        self._added_pkeys.setdefault(port.name, []).append(pkey)
 
     def refresh(self) -> None:
         """Make the carrier react to changed devices now."""
@@ -432,6 +435,7 @@ class World:
                 self.fabric.attached.pop(key, None)
         if self._subnet_manager is not None:
             for of_host in host.ports:
+                self._added_pkeys.pop(of_host.name, None)
                 self._subnet_manager.forget(of_host)
         self.fabric.remove_nodes(nodes)
         del self.hosts[name]

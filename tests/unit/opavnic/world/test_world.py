@@ -98,7 +98,7 @@ def test_host_added_later_is_one_like_the_others() -> None:
         world.host("h9")
 
 
-def test_partition_is_added_to_those_that_a_port_is_in() -> None:
+def test_partition_that_is_added_stays_when_others_are_set() -> None:
     world = two_hosts()
     port = world.hosts["h1"].port
     world.set_pkeys(port, [0x8002, 0xFFFF])
@@ -106,7 +106,7 @@ def test_partition_is_added_to_those_that_a_port_is_in() -> None:
     assert set(port.pkeys.entries) >= {0x8002, 0xFFFF, 0x8003}
     world.set_pkeys(port, [0x8004])
     world.add_pkey(port, 0x8004)
-    assert [pkey for pkey in port.pkeys.entries if pkey & 0x7FFF != 0x7FFF] == [0x8004]
+    assert [pkey for pkey in port.pkeys.entries if pkey & 0x7FFF != 0x7FFF] == [0x8004, 0x8003]
 
 
 def test_crash_tells_who_asked_and_the_fault_brings_the_driver_back() -> None:

@@ -107,6 +107,15 @@ async def test_what_is_said_of_a_virtual_switch_waits_until_its_host_joins() -> 
 
 
 @pytest.mark.looptime
+async def test_partition_of_a_part_stays_when_members_leave() -> None:
+    async with lab_in_memory(PLAIN) as lab:
+        lab.world.add_pkey(lab.world.hosts["h1"].port, 0x8001)  # that of blue, too
+        await ChangingLab(lab).leave("blue", "h1")
+        assert 0x8001 in lab.world.hosts["h1"].port.pkeys.entries
+        assert 0x8001 not in lab.world.hosts["h3"].port.pkeys.entries
+
+
+@pytest.mark.looptime
 async def test_host_that_is_lost_or_of_another_machine_does_not_drift() -> None:
     async with lab_in_memory(TEXT) as lab:
         lab.hosts["h2"].lost = "its kernel has ended"
