@@ -228,6 +228,12 @@ def with_other_rights(steps: LabDifference) -> list[str]:
     return [name for name in after if name in before and before[name] != after[name]]
 
 
+def has_other_pkeys(steps: LabDifference) -> bool:
+    """Return whether a virtual switch that stays gets another P_Key."""
+    before = {vesw.id: vesw.pkey for vesw in steps.before.vesws}
+    return any(before.get(vesw.id, vesw.pkey) != vesw.pkey for vesw in steps.after.vesws)
+
+
 def remaining_members(vesws: list[VeswSection], after: list[VeswSection]) -> list[VeswSection]:
     """Return the virtual switches of a manager without the members that leave."""
     wanted = {vesw.id: set(vesw.members) for vesw in after}

@@ -1,7 +1,8 @@
 """Changes a running lab: `LivingLab(lab).add_host("h9", vesws=["blue"])`.
 
 All changes go one way: an edit makes the data of a new lab file of those of the running lab, and what differs is done.
-First members leave their virtual switches, then hosts, cables and switches go and come, then members join.
+First members leave their virtual switches, then hosts, cables and switches go and come, then members join. Where a
+virtual switch gets another P_Key, ports are in both partitions until all its VNICs have the new one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from pydantic import ValidationError
 
 from hfi_sim.base.errors import HfiSimError
 from hfi_sim.fabric.topology import Topology
+from hfi_sim.wire.sa.message import PACKET_LIFE_S
 from opavnic.lab.change import edits
 from opavnic.lab.change.difference import (
     LabDifference,
     as_cabled,
     difference,
+    has_other_pkeys,
     only_nodes,
     refusals,
     remaining_members,
@@ -269,11 +272,15 @@ class LivingLab:
             await self._let_leave(steps)
             await self._rewire(steps)
             lab.model = after
-            let_manage(world, after, with_other_rights(steps))
+            rights = with_other_rights(steps)
+            let_manage(world, after, rights, before=steps.before)
             self._set_faults(steps)
             lab.machine.follow(after)
             await self._let_join(steps)
             await self._set_up(steps)
+            if has_other_pkeys(steps):
+                await asyncio.sleep(PACKET_LIFE_S)  # then no frame with an old P_Key is on its way
+            let_manage(world, after, rights, before=after)
         except HfiSimError as error:
             if isinstance(error, LabError):
                 raise

@@ -127,13 +127,12 @@ def _managed_by(model: LabModel, share: Share | None) -> ManagedBy:
 
 
 def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
+    """Give all ports their partitions and rights, and let the lab's own subnet manager begin."""
+    let_manage(world, model, model.hosts)
     if world.managed_by == "builtin":
-        _administer(world, model, share)
-    elif world.managed_by == "external":
-        managing = model.managing_hosts
-        for name in model.hosts:
-            for port in world.hosts[name].ports:
-                allow_management(port, name in managing)
+        if share is not None:
+            world.subnet_manager.reserve_lids()
+        world.subnet_manager.sweep()
 
 
 def _partitions(model: LabModel, host: str, port: str) -> list[int]:
@@ -141,22 +140,6 @@ def _partitions(model: LabModel, host: str, port: str) -> list[int]:
     kernel = model.hosts[host].kernel
     first = [PKEY_DEFAULT] if kernel is not None and kernel.linux_driver is HFI1 else []
     return [*first, *(vesw.pkey for vesw, member in model.vnics[host] if member.name == port)]
-
-
-def _administer(world: World, model: LabModel, share: Share | None) -> None:
-    """Tell the subnet manager the partitions, and let it begin."""
-    manager = world.subnet_manager
-    for name in model.hosts:
-        for port in world.hosts[name].ports:
-            if pkeys := _partitions(model, name, port.name):
-                world.set_pkeys(port, pkeys)
-    managing = model.managing_hosts
-    for name in model.hosts:
-        for port in world.hosts[name].ports:
-            manager.set_management(port, name in managing)
-    if share is not None:
-        manager.reserve_lids()
-    manager.sweep()
 
 
 def _add_agents(world: World, model: LabModel, hosts: Mapping[str, HostBackend]) -> None:
@@ -197,14 +180,23 @@ def add_agent(world: World, model: LabModel, backend: HostBackend, *, can_crash:
         )
 
 
-def let_manage(world: World, model: LabModel, hosts: Iterable[str]) -> None:
-    """Put the ports of hosts in their partitions, and let those manage the fabric that may."""
+def let_manage(
+    world: World, model: LabModel, hosts: Iterable[str], *, before: LabModel | None = None
+) -> None:
+    """Put the ports of hosts in their partitions, and let those manage the fabric that may.
+
+    Args:  before: the model that hosts have followed so far: they stay in its partitions, too, since their VNICs bear
+           the old P_Keys until the Ethernet Manager has told them the new ones; P_Keys that a fabric manager has given
+           are left to it. None: the hosts are new.
+    """
     managing = model.managing_hosts
     for name in hosts:
         manages_it = name in managing
         for port in world.hosts[name].ports:
             if world.managed_by == "external":
-                allow_management(port, manages_it)
+                if before is None or port.mgmt_allowed != manages_it:
+                    allow_management(port, manages_it)
             elif world.managed_by == "builtin":
-                world.set_pkeys(port, _partitions(model, name, port.name))
+                kept = [] if before is None else _partitions(before, name, port.name)
+                world.set_pkeys(port, [*kept, *_partitions(model, name, port.name)])
                 world.subnet_manager.set_management(port, manages_it)

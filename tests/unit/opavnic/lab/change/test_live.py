@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
@@ -18,8 +20,10 @@ from opavnic.lab.hosts.reconcile import HostReconciler
 from opavnic.lab.run import save as saving
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import save
+from opavnic.lab.run.world_of import let_manage
 from opavnic.lab.untrusted import rules
 from opavnic.world.host_backends.backend import HostBackend
+from opavnic.world.host_backends.memory_host import MemoryHost
 
 TEXT = LAB % ("changing", "python")
 PLAIN = """
@@ -104,6 +108,80 @@ async def test_what_is_said_of_a_virtual_switch_waits_until_its_host_joins() -> 
         )
         await changing.join("t12", "h2")
         assert lab.reconciler.waiting("h2") == ()
+
+
+FAR = """
+name: far
+hosts: 3
+fabric: {topology: {kind: explicit, switches: {sw0: {}}, links: [{ends: [h1, sw0:1], latency: 30ms},
+  {ends: [h2, sw0:2], latency: 30ms}, [h3, sw0:3]]}}
+vesws: [{id: 2, name: blue, subnet: 10.9.0.0/24, members: [h1, h2, h3]}]
+"""
+
+
+class Traffic:
+    """Datagrams between all members of blue, from each to each."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._hosts = [cast("MemoryHost", lab.interface(name, "blue").memory_host) for name in lab.hosts]
+        self.sent = self.received = 0
+        for host in self._hosts:
+            host.on_udp = self._take
+
+    def _take(self, *_: object) -> None:
+        self.received += 1
+
+    async def flow(self) -> None:
+        pairs = [(host, other) for host in self._hosts for other in self._hosts if other is not host]
+        macs = {other: await host.resolve(other.address) for host, other in pairs}
+        while True:
+            for host, other in pairs:
+                mac = macs[other]
+                assert mac is not None
+                host.send_udp(mac, other.address, b"frame", src_port=1, dst_port=1)
+                self.sent += 1
+            await asyncio.sleep(500e-6)
+
+
+async def _lost_while(lab: Lab, change: Coroutine[Any, Any, None]) -> int:
+    """Return how many datagrams are lost while a lab changes."""
+    traffic = Traffic(lab)
+    flow = asyncio.ensure_future(traffic.flow())
+    await asyncio.sleep(0.5)
+    assert traffic.sent
+    await change
+    flow.cancel()
+    await asyncio.sleep(1.0)
+    return traffic.sent - traffic.received
+
+
+@pytest.mark.looptime
+async def test_no_frame_is_lost_while_a_virtual_switch_gets_another_pkey() -> None:
+    async with lab_in_memory(FAR) as lab:
+        assert await _lost_while(lab, ChangingLab(lab).set_key("blue", "pkey", 0x8007)) == 0
+        assert {name: table[:2] for name, table in facts_of(lab)["pkeys"].items() if name != "em:1"} == {
+            f"{host}:1": [7, 0x7FFF] for host in lab.hosts
+        }
+        assert not any(lab.status().drops.values())
+
+
+def partitions_change_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "opavnic.lab.change.live.let_manage",
+        lambda world, model, hosts, before=None: let_manage(world, model, hosts, before=before and model),
+    )
+
+
+def frames_on_their_way_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("opavnic.lab.change.live.PACKET_LIFE_S", 0.0)
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("sabotage", [partitions_change_at_once, frames_on_their_way_are_forgotten])
+async def test_sabotage_loses_frames(sabotage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sabotage(monkeypatch)
+    async with lab_in_memory(FAR) as lab:
+        assert await _lost_while(lab, ChangingLab(lab).set_key("blue", "pkey", 0x8007)) > 0
 
 
 @pytest.mark.looptime
