@@ -368,12 +368,18 @@ class LivingLab:
             lab.files.follow({name: host.is_apart for name, host in after.hosts.items()})
 
     async def _let_join(self, steps: LabDifference) -> None:
+        """Let members join; with a fabric manager of the user's they come up when that has let them."""
         lab, after = self._lab, steps.after
-        core = None if lab.manager is None else lab.manager.em.core
-        if core is None or lab.world.managed_by != "builtin":
+        manager = lab.manager
+        core = None if manager is None else manager.em.core
+        if manager is None or core is None:
             return
         wanted = em_config(after)
         config = core.config.model_copy(update={"vesws": wanted.vesws, "mac": wanted.mac})
+        if lab.world.managed_by == "external":
+            if config != core.config:
+                manager.em.apply(config)
+            return
         if config != core.config:
             await self._configure(config)
         await self._await_vnics(after)

@@ -14,6 +14,7 @@ from hfi_sim.subnet_manager import SubnetManager
 from hfi_sim.subnet_manager.administration.service import AdministrationService
 from lab_in_memory import lab_in_memory, served
 from opavnic.base.errors import OpavnicError
+from opavnic.lab.change.live import LivingLab
 from opavnic.lab.run.lab import Lab
 from vema.em.desired.desired import EmConfig
 from vema.em.desired.election import Role
@@ -136,6 +137,19 @@ async def test_election_in_an_em_file_is_taken() -> None:
         config = EmConfig.model_validate({**core.config.model_dump(), "election": {"priority": 3}})
         lab.manager.em.apply(config)
         assert lab.manager.em.role is Role.STANDBY, "no fabric manager has spoken: no other EM can be heard"
+
+
+async def test_member_that_joins_is_told_to_the_manager_and_keeps_the_partitions_that_it_was_given() -> None:
+    async with lab_in_memory(LAB.replace("hosts: {", "hosts: {h3: {}, ")) as lab:
+        with fabric_manager(lab, "h1"):
+            await asyncio.sleep(20.0)
+            live = LivingLab(lab)
+            tables = [port.pkeys for port in lab.world.fabric.hfi_ports()]
+            await live.join("blue", ["h3"])
+            await live.leave("blue", ["h2"])
+            await asyncio.sleep(20.0)
+            assert states(lab) == ["up"] * 2
+            assert [port.pkeys for port in lab.world.fabric.hfi_ports()] == tables
 
 
 async def test_world_says_who_gives_partitions() -> None:
