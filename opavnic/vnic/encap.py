@@ -12,6 +12,8 @@ is about to be written, and so treats tagged frames as untagged (test_tagged_fra
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Final
 
@@ -91,8 +93,7 @@ class Forwarding:
         """The MAC table: LID for each destination address."""
         self.sources = mac_table.sources or None
         """The source filter of the MAC table, if it has any entry; the adapter decides whether it applies."""
-        flow_table = _flow_table(info)
-        self._entropy_dlid = tuple(chain.from_iterable(flow_table[high : high + 16] for high in range(16)))
+        self._entropy_dlid = _entropy_dlids(info.def_port_mask, info.u_ucast_dlid)
         """By entropy: its upper and its lower half together are the flow."""
         self._u_mcast_dlid = info.u_mcast_dlid
         self._default_rc = _rc(info.rc, RcShift.DEFAULT)
@@ -112,7 +113,7 @@ class Forwarding:
     @property
     def flow_dlids(self) -> tuple[int, ...]:
         """The LID of the default port of each flow, 0 to 31; 0 without default ports."""
-        return _flow_table(self.info)
+        return _flow_table(self.info.def_port_mask, self.info.u_ucast_dlid)
 
     def _dlid_of_others(self, frame: bytes, entropy: int) -> int:
         """Return the destination LID of a frame to an address that is not in the MAC table."""
@@ -197,6 +198,7 @@ def _rc(rc: int, shift: int) -> int:
     return rc >> shift & 0x7
 
 
+@lru_cache(maxsize=64)
 def _ip_rcs(rc: int, other: int, tcp: int, udp: int) -> tuple[int, ...]:
     """Return the routing control for each IP protocol."""
     found = [_rc(rc, other)] * 256
@@ -204,9 +206,16 @@ def _ip_rcs(rc: int, other: int, tcp: int, udp: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _flow_table(info: VeswPortInfo) -> tuple[int, ...]:
+def _flow_table(def_port_mask: int, u_ucast_dlid: Sequence[int]) -> tuple[int, ...]:
     """Return the LID of the default port of each flow; 0 without default ports."""
-    ports = [port for port in range(16) if info.def_port_mask >> port & 1]
+    ports = [port for port in range(16) if def_port_mask >> port & 1]
     if not ports:
         return (0,) * FLOW_TABLE_SIZE
-    return tuple(info.u_ucast_dlid[ports[flow % len(ports)]] for flow in range(FLOW_TABLE_SIZE))
+    return tuple(u_ucast_dlid[ports[flow % len(ports)]] for flow in range(FLOW_TABLE_SIZE))
+
+
+@lru_cache(maxsize=64)
+def _entropy_dlids(def_port_mask: int, u_ucast_dlid: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the LID of the default port by entropy. Cached: each section of a MAC table makes a `Forwarding` anew."""
+    flow_table = _flow_table(def_port_mask, u_ucast_dlid)
+    return tuple(chain.from_iterable(flow_table[high : high + 16] for high in range(16)))

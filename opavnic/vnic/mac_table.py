@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from vema.attributes.mac_entries import MacEntry
+from vema.attributes.mac_entries import SOURCE_ENTRY, MacEntry
 
 _NO_MASK: Final = 0
 _FULL_MASK: Final = (1 << 48) - 1
@@ -164,7 +164,7 @@ class MacTable:
             self._work_off()
         table._by_mac = self._by_mac
         table._updates = (*self._updates, (offset, entries))
-        if self.sources or any(entry is not None and entry.is_source for entry in entries):
+        if self.sources or any(entry.dlid_sd & SOURCE_ENTRY for entry in entries if entry):
             table.sources = SourceFilter(
                 [entry for entry in table._slots if entry is not None and entry.is_source]
             )
