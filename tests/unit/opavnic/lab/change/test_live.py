@@ -167,13 +167,13 @@ async def test_no_frame_is_lost_while_a_virtual_switch_gets_another_pkey() -> No
 
 def partitions_change_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "opavnic.lab.change.live.let_manage",
+        "opavnic.lab.change.live_steps.let_manage",
         lambda world, model, hosts, before=None: let_manage(world, model, hosts, before=before and model),
     )
 
 
 def frames_on_their_way_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opavnic.lab.change.live.PACKET_LIFE_S", 0.0)
+    monkeypatch.setattr("opavnic.lab.change.live_steps.PACKET_LIFE_S", 0.0)
 
 
 @pytest.mark.looptime
