@@ -117,8 +117,8 @@ class HostReconciler:
         self._hosts = hosts
         self._model = model
         self._devices = devices
-        self._made: dict[str, HostSetup] = {}
-        """What kernels were told last, of hosts that have been set up."""
+        self._made: dict[str, tuple[HostSetup, dict[str, Netdev]]] = {}
+        """What kernels were told last, of hosts that have been set up, and the interfaces that had its names."""
         self._ran: dict[str, list[tuple[Command, Netdev | None]]] = {}
         """The commands that were run on hosts, each with the interface of its VNIC."""
         self._locks: dict[str, asyncio.Lock] = {}
@@ -267,8 +267,11 @@ class HostReconciler:
 
     async def _reconcile(self, name: str) -> list[str]:
         host = self._hosts[name]
-        wanted, made = self._wanted(host), self._made.get(name, HostSetup())
-        self._made[name] = wanted
+        wanted, (made, named) = self._wanted(host), self._made.get(name, (HostSetup(), {}))
+        # what was made on an interface is on it still when it has another name
+        made = with_devices(made, {its: netdev.host_name for its, netdev in named.items()})
+        there = {item.name: item.netdev for item in host.interfaces if item.netdev is not None}
+        self._made[name] = wanted, there
         try:
             if host.has_own_driver:
                 async with self._turns.setdefault(name, asyncio.Lock()):
