@@ -16,7 +16,7 @@ from hfi_sim.fabric.topology.explicit import hfi_names
 from hfi_sim.fabric.topology.model import end_text, parse_end
 from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.fabric_model import EXPLICIT
-from opavnic.lab.file.host_setup import host_numbers
+from opavnic.lab.file.host_setup import OF_INTERFACE, host_numbers
 from opavnic.lab.file.members import MAX_HFIS, HostPorts, count_of, meant_member
 from opavnic.lab.file.sections import check_name
 from opavnic.world.em_node import EM_NODE
@@ -259,6 +259,10 @@ def _without_references(data: LabData, vesw: str) -> LabData:
         for key in ("addresses", "qdiscs"):
             if own.get(key):
                 own[key] = {title: its for title, its in own[key].items() if not is_of_it(title)}
+        if own.get("sysctls"):
+            of_interfaces = {key: OF_INTERFACE.fullmatch(key) for key in own["sysctls"]}
+            gone = {key for key, found in of_interfaces.items() if found is not None and is_of_it(found[1])}
+            own["sysctls"] = {key: value for key, value in own["sysctls"].items() if key not in gone}
         if own.get("routes"):
             own["routes"] = [route for route in own["routes"] if not is_of_it(_device(route))]
         hosts[name] = own

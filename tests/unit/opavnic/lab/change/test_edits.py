@@ -20,7 +20,7 @@ def data() -> dict[str, Any]:
         "hosts": {
             "h1": {"routes": ["10.5.0.0/16 via 10.9.2.2 dev blue", "10.6.0.0/16 via 10.9.3.2"]},
             "h2": {"addresses": {"blue": ["10.9.2.77/24"], "lo": ["10.255.0.2/32"], "red": []}},
-            "h3": {},
+            "h3": {"sysctls": {"net.ipv4.conf.blue.log_martians": 1, "net.ipv4.ip_forward": 1}},
         },
         "vesws": [
             {"id": 2, "name": "blue", "members": ["h1", "h2"], "default_ports": ["h2"], "vports": {"h2": 4}},
@@ -57,6 +57,7 @@ def test_virtual_switch_that_goes_takes_along_what_hosts_say_of_it() -> None:
     left = edits.remove_vesw(data(), "blue")
     assert left["hosts"]["h1"]["routes"] == ["10.6.0.0/16 via 10.9.3.2"]
     assert left["hosts"]["h2"]["addresses"] == {"lo": ["10.255.0.2/32"], "red": []}
+    assert left["hosts"]["h3"]["sysctls"] == {"net.ipv4.ip_forward": 1}
     LabModel.model_validate(left)
 
 
