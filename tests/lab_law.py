@@ -9,12 +9,16 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+from hfi_sim.fabric.topology import Topology
 from hfi_sim.netdev.link_client import LinkClient
 from hfi_sim.netdev.qdiscs import QdiscClient
 from hfi_sim.netdev.routes import RouteClient
+from opavnic.lab.change import edits, live_steps
+from opavnic.lab.change.edits import EditError
 from opavnic.lab.change.live import LivingLab
+from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.save import save
@@ -44,6 +48,13 @@ VESWS: Final = ("blue", "red", "t12")
 KEYS: Final = (("pkey", 0x8003), ("pkey", 0x8007), ("mtu", 1400), ("mtu", 4000))
 """Keys of virtual switches that may change while their VNICs stay, with values."""
 _PATIENCE_S: Final = 20.0
+
+
+POINTS: Final = (
+    "faults.remove", "em.apply", "machine.add", "remove_host", "take_away", "keep_lids", "lay", "add_agent",
+    "boot_kernels", "machine.remove", "machine.follow", "set_up", "let_manage",
+)  # fmt: skip
+"""Where a change can fail, in the order in which it gets there."""
 
 
 class ChangingLab:
@@ -91,6 +102,55 @@ class ChangingLab:
 
         await self._did(f"{vesw}: {key} {value}", self.live.change(edit))
 
+    async def fail(self, point: str, *, late: bool, nth: int = 1) -> None:
+        """Let a change of everything fail half way. Args: late: once this step is done. nth: when it is taken again."""
+        if "s9" in self.lab.world.fabric.switches:  # of a change that did not get there
+            return
+        before = facts_of(self.lab)
+        with failing(*self._place(point), late=late, nth=nth) as failed:
+            said = ""
+            try:
+                await self.live.change(self._everything)
+            except LabError as error:
+                said = str(error)
+        assert ("; the lab is as before" in said) == bool(failed), said
+        self.done.append(f"fail {point} {late} {nth}" if failed else "everything")
+        await self.settle()
+        if failed:
+            assert not (other := differing(before, facts_of(self.lab))), (self.done, other)
+
+    def _place(self, point: str) -> tuple[Any, str]:
+        lab, name = self.lab, point.rpartition(".")[2]
+        assert lab.manager is not None
+        places = {
+            "faults": lab.world.faults, "em": lab.manager.em, "machine": lab.machine, "boot_kernels": lab,
+            "set_up": lab.reconciler, "remove_host": lab.world, "keep_lids": lab.world,
+        }  # fmt: skip
+        return places.get(point.partition(".")[0], live_steps), name
+
+    def _everything(self, data: Any, topology: Topology) -> Any:
+        """Edit all that a change can be about; a host that was there stays unless it can go."""
+        vesw = data["vesws"][0]
+        vesw = {**vesw, "pkey": 0x8011, "mtu": 1600, "members": vesw["members"][:1]}
+        data = {
+            **data,
+            "vesws": [vesw, *data["vesws"][1:]],
+            "faults": ["duplicate on h1 1%"] if "h1" in data["hosts"] else [],
+        }
+        data = edits.add_vesw(data, {"name": "green", "members": list(data["hosts"])[:2]})
+        data = edits.add_host(data, topology, "n9", {"hfis": 2}, vesws=["green"])
+        with contextlib.suppress(EditError):
+            data = edits.remove_host(data, topology, [*data["hosts"]][-2])
+        cabled = data["fabric"]["topology"]
+        switch, *_ = cabled["switches"]
+        port, data = edits.free_switch_port(data, topology, switch)
+        cabled = data["fabric"]["topology"]
+        switches, links = {**cabled["switches"], "s9": {}}, [*cabled["links"], ["s9:1", port]]
+        return {
+            **data,
+            "fabric": {**data["fabric"], "topology": {**cabled, "switches": switches, "links": links}},
+        }
+
     async def apply(self) -> None:
         await self._did("apply", self.live.follow(self.first))
 
@@ -129,12 +189,54 @@ class ChangingLab:
         return found or await self.lab.reconciler.drift(self.lab.hosts)
 
 
+@contextlib.contextmanager
+def failing(owner: Any, name: str, *, late: bool, nth: int) -> Iterator[list[str]]:
+    """Let the nth call of a function fail; give a list that has an entry then. Args: late: after it was done."""
+    failed: list[str] = []
+    calls, there = 0, getattr(owner, name)
+    was_own = name in vars(owner)
+
+    def fails() -> bool:
+        nonlocal calls
+        calls += 1
+        return calls == nth
+
+    def fail() -> NoReturn:
+        failed.append(name)
+        raise LabError(f"{name} fails")
+
+    def call(*args: Any, **options: Any) -> Any:
+        if not fails():
+            return there(*args, **options)
+        if not late:
+            fail()
+        found = there(*args, **options)
+        if asyncio.iscoroutine(found):
+            return then_fail(found)
+        return fail()
+
+    async def then_fail(found: Any) -> None:
+        await found
+        fail()
+
+    setattr(owner, name, call)
+    try:
+        yield failed
+    finally:
+        if was_own:
+            setattr(owner, name, there)
+        else:
+            delattr(owner, name)
+
+
 async def changed_at_random(lab: Lab, seed: int, steps: int) -> ChangingLab:
     """Do so much to a lab, drawn from a seed."""
     draw, changing = random.Random(seed), ChangingLab(lab)
     while len(changing.done) < steps:
         vesw, member, host = draw.choice(VESWS), draw.choice(MEMBERS), draw.choice(HOSTS)
-        match draw.choice(("leave", "join", "key", "add", "remove", "apply", "crash", "hfi-removal", "em")):
+        match draw.choice(
+            ("leave", "join", "key", "add", "remove", "apply", "fail", "crash", "hfi-removal", "em")
+        ):
             case "leave":
                 await changing.leave(vesw, member)
             case "join":
@@ -147,6 +249,8 @@ async def changed_at_random(lab: Lab, seed: int, steps: int) -> ChangingLab:
                 await changing.remove(host)
             case "apply":
                 await changing.apply()
+            case "fail":
+                await changing.fail(draw.choice(POINTS), late=draw.random() < 0.5)
             case "em":
                 await changing.fault("crash", "em")
             case kind:

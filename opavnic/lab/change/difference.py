@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.fabric.topology import Cable, NodeKind, Topology
+from hfi_sim.fabric.topology.model import end_text
 from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.file.loader import losses
 from opavnic.lab.file.model import LabModel
@@ -133,9 +134,7 @@ def _refused(before: LabModel, after: LabModel) -> Iterator[str]:
         if key not in _FOLLOWED and getattr(before, key) != getattr(after, key, None):
             yield key
     for key in type(before.fabric).model_fields:
-        if key not in ("topology", "link", "id") and getattr(before.fabric, key) != getattr(
-            after.fabric, key
-        ):
+        if key not in ("topology", "link") and getattr(before.fabric, key) != getattr(after.fabric, key):
             yield f"fabric.{key}"
     for key in type(before.em).model_fields:
         if key != "mac" and getattr(before.em, key) != getattr(after.em, key):
@@ -261,3 +260,19 @@ def as_cabled(before: Topology, steps: LabDifference) -> Topology:
             nodes[name] = node
     cables = [cable for cable in before.cables if frozenset((cable.a, cable.b)) not in gone]
     return Topology(before.name, nodes, [*cables, *steps.cables_new])
+
+
+def half_cabled(
+    before: Topology, links: Mapping[frozenset[str], bool], nodes: Collection[str], steps: LabDifference
+) -> Topology:
+    """Return a topology of which only a part of some steps was done.
+
+    Args:  links: those that there are, by their ends, and whether each was there before. nodes: those that there are.
+    """
+    old, new = (
+        {frozenset(map(end_text, (cable.a, cable.b))): cable for cable in topology.cables}
+        for topology in (before, steps.topology)
+    )
+    known = {**steps.topology.nodes, **before.nodes}
+    cables = [(old if was_there else new)[ends] for ends, was_there in links.items()]
+    return Topology(before.name, {name: node for name, node in known.items() if name in nodes}, cables)

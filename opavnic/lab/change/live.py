@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hfi_sim.fabric.topology import Topology
+from hfi_sim.fabric.topology.model import end_text
 from opavnic.lab.change import edits
 from opavnic.lab.change.difference import LabDifference, difference, refusals
 from opavnic.lab.change.edits import EditError, LabData
@@ -28,6 +29,7 @@ from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.pinned import with_vports
 from opavnic.lab.run.save import saved_data
 from opavnic.lab.untrusted.rules import too_large, untrusted_problems
+from opavnic.world.em_node import EM_NODE
 from opavnic.world.jobs import current_job
 from vema.base.sections import AS_WRITTEN
 from vema.em.desired.problems import all_named, model_problems
@@ -62,7 +64,7 @@ class LivingLab:
 
         Args:    section: its keys, as in a lab file. vesws: the virtual switches that it joins. at: a switch, or a port
                  of one; default: a free port. dry_run: change nothing.
-        Raises:  EditError, LabError: it cannot be, and nothing has changed; or it has failed in part, which is said.
+        Raises:  EditError, LabError: it cannot be, and nothing has changed; or it has failed, and says what is so now.
         """
 
         def add(data: LabData, topology: Topology) -> LabData:
@@ -132,7 +134,10 @@ class LivingLab:
             said = steps.lines()
             if not dry_run and said:
                 job.begin()
-                await self._change(steps)
+                for name in steps.hosts_gone:
+                    self._numbers.keep(name, before.numbers[name])
+                self._vports.keep(before.vports, after.vports)
+                await self._doing.perform(steps)
             return said + (await self._end_drift(after, dry_run) if ends_drift else [])
 
     async def _end_drift(self, model: LabModel, dry_run: bool) -> list[str]:
@@ -143,35 +148,6 @@ class LivingLab:
             current_job().begin()
             await reconciler.end_drift(model.hosts)
         return drift
-
-    async def _change(self, steps: LabDifference) -> None:
-        """Do what differs. A host that cannot be added does not stay. Raises as `add_host`."""
-        for name in steps.hosts_gone:
-            self._numbers.keep(name, steps.before.numbers[name])
-        self._vports.keep(steps.before.vports, steps.after.vports)
-        try:
-            await self._doing.perform(steps)
-        except LabError as error:
-            if steps.hosts_new:
-                await self._take_back(steps.hosts_new, error)
-            raise
-
-    async def _take_back(self, hosts: Iterable[str], error: LabError) -> None:
-        """Remove hosts that were added by a change that has failed, and say so."""
-        lab = self._lab
-        data, *_ = saved_data(lab)
-        before = after = self.model_of(data)
-        for name in hosts:
-            if name in data["hosts"]:
-                data = edits.remove_host(data, lab.world.topology, name)
-                self._numbers.keep(name, before.numbers[name])
-        try:
-            after = self._keeping(before, data)
-            await self._doing.perform(self._difference(before, after))
-        except (LabError, EditError) as another:
-            raise LabError(f"{error}; what was added stays: {another}") from error
-        names = ", ".join(hosts)
-        raise LabError(f"{error}; not added: {names}") from error
 
     def _keeping(self, before: LabModel, data: LabData, *, keeps_addresses: bool = True) -> LabModel:
         """Return the model of data in which what stays keeps the number of its vport, and its addresses.
@@ -211,6 +187,13 @@ class LivingLab:
         steps = difference(before, after, there, wanted)
         if steps.wiring and lab.share is not None:
             raise EditError("hosts and links of a lab on several machines stay as they are")
+        managers = {
+            end for cable in there.cables for end in (cable.a, cable.b) if EM_NODE in (cable.a[0], cable.b[0])
+        }
+        for cable in steps.cables_new:
+            if taken := managers & {cable.a, cable.b}:
+                port = end_text(taken.pop())
+                raise EditError(f"port {port} is that of the managers while the lab runs: take another one")
         if before.em.mode != "builtin" and (before.vesws != after.vesws):
             raise EditError(f"em: {before.em.mode}: virtual switches are up to your own Ethernet Manager")
         manager = lab.manager

@@ -187,19 +187,24 @@ class LabHosts:
         self.visits.watch({name: path for name, path in found.items() if path is not None})
 
     async def add(self, model: LabModel, hosts: Sequence[str]) -> None:
-        """Create hosts of a lab that runs. Raises as `make_hosts`; those that are there then stay."""
-        self._model = model
-        await self._make(hosts, lambda _: None)
+        """Create hosts of a lab that runs. Raises as `make_hosts`; none of them is there then."""
+        before, self._model = self._model, model
+        try:
+            await self._make(hosts, lambda _: None)
+        except BaseException:
+            await self.remove(before, hosts)
+            raise
 
     async def remove(self, model: LabModel, hosts: Sequence[str]) -> None:
-        """End the programs of hosts with a namespace of the lab's own, and remove them."""
+        """End the programs of hosts with a namespace of the lab's own, and remove what there is of them."""
         self._model = model
         entries = [entry for entry in self.journal.namespaces if entry.host in hosts]
         await asyncio.to_thread(end_programs, [entry.identity for entry in entries])
         for name in hosts:
             if (forget := self._forget_end.pop(name, None)) is not None:
                 forget()
-            self.hosts.pop(name).close()
+            if (host := self.hosts.pop(name, None)) is not None:
+                host.close()
         for entry in entries:
             remove_namespace(Path(entry.path), entry.identity)
             self.journal.namespaces.remove(entry)

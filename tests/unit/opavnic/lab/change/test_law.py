@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
-from lab_law import HOSTS, KEYS, LAB, MEMBERS, VESWS, ChangingLab, differing, facts_of
+from lab_law import HOSTS, KEYS, LAB, MEMBERS, POINTS, VESWS, ChangingLab, differing, facts_of
 
 from lab_in_memory import lab_in_memory
 from opavnic.scenario.virtual import virtual_time
@@ -71,6 +71,10 @@ class ChangedLab(RuleBasedStateMachine):
     @rule(kind=st.sampled_from(("crash", "hfi-removal")), host=st.sampled_from(HOSTS))
     def fails(self, kind: str, host: str) -> None:
         self._run(self.changing.fault(kind, host))
+
+    @rule(point=st.sampled_from(POINTS), late=st.booleans())
+    def change_fails(self, point: str, late: bool) -> None:
+        self._run(self.changing.fail(point, late=late))
 
     @rule()
     def manager_restarts(self) -> None:

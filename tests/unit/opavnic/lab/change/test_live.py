@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, cast
 
 import pytest
-from lab_law import LAB, ChangingLab, differing, facts_of
+from lab_law import LAB, POINTS, ChangingLab, differing, facts_of
 
 from hfi_sim.base.kept_numbers import Remembered
 from lab_in_memory import lab_in_memory
@@ -210,10 +210,63 @@ async def test_host_whose_set_up_fails_does_not_stay(monkeypatch: pytest.MonkeyP
                 raise LabError('host n1: exec[0] "false": exit code 1')
 
         monkeypatch.setattr(HostReconciler, "set_up", refuse)
-        with pytest.raises(LabError, match="exit code 1; not added: n1"):
+        with pytest.raises(LabError, match=r"exit code 1; the lab is as before$"):
             await changing.live.add_host("n1", vesws=["blue", "red"])
         assert "n1" not in lab.hosts
         assert facts_of(lab)["vnics"] == before["vnics"]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("point", "nth"), [*((point, 1) for point in POINTS), ("em.apply", 2), ("let_manage", 3)]
+)
+async def test_change_that_fails_half_way_leaves_the_lab_as_it_was(point: str, nth: int, late: bool) -> None:
+    async with lab_in_memory(TEXT + "faults: [loss on h4 1%, crash on em for=1ms]") as lab:
+        await asyncio.sleep(1.0)
+        changing = ChangingLab(lab)
+        await changing.settle()
+        await changing.fail(point, late=late, nth=nth)
+        assert changing.done[0].startswith("fail")
+        await changing.apply_saved()
+        await changing.fail(point, late=late, nth=100)  # never
+        assert changing.done[1] == "everything"
+
+
+@pytest.mark.looptime
+async def test_change_that_agents_do_not_answer_to_is_undone_once_they_do() -> None:
+    async with lab_in_memory(PLAIN) as lab:
+        changing, before = ChangingLab(lab), facts_of(lab)
+        for change, host in ((changing.live.join, "h3"), (changing.live.leave, "h2")):
+            fault = lab.world.faults.add(f"loss on {host} 100% l4=mad").number
+            with pytest.raises(LabError, match=r"the agents do not answer; the lab is as before$"):
+                await change("blue", [host])
+            lab.world.faults.remove(fault)
+            await changing.settle()
+            assert differing(before, facts_of(lab)) == {}
+
+
+@pytest.mark.looptime
+async def test_change_waits_for_no_vnic_that_was_down_before() -> None:
+    async with lab_in_memory(PLAIN) as lab:
+        changing = ChangingLab(lab)
+        fault = lab.world.faults.add("crash on h2").number
+        assert await changing.live.join("blue", ["h3"]) == ["vesw join blue h3"]
+        lab.world.faults.remove(fault)
+        await changing.settle()
+
+
+@pytest.mark.looptime
+async def test_what_cannot_be_is_refused_before_anything_changes() -> None:
+    async with lab_in_memory(PLAIN) as lab:
+        links = list(lab.world.fabric.links)
+        for old, new, said in (
+            ("[h1, sw0:1]", "[h1, sw0:4]", "port sw0:4 is that of the managers"),
+            ("{topology", "{id: 7, topology", "cannot change while the lab runs: fabric.id"),
+        ):
+            with pytest.raises(EditError, match=said):
+                await LivingLab(lab).follow(parse_lab(PLAIN.replace(old, new), "lab.yaml", {}))
+        assert lab.world.fabric.links == links
 
 
 @pytest.mark.looptime
