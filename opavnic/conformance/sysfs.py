@@ -139,7 +139,7 @@ def files_of(hfi: AskedHfi) -> Files:
 
 
 def _of_tree(hfi: SimulatedHfi) -> Files:
-    service = UmadService(hfi.port, hfi.clock)
+    service = UmadService(hfi.port)
     try:
         return dict(_texts("", hfi_tree([hfi.port.hfi], [service]).root))
     finally:

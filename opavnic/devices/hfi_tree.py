@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from hfi_sim.base.link_modes import FULL_MODE
@@ -24,7 +23,6 @@ from hfi_sim.management.pma.ports import sysfs_counters
 from hfi_sim.management.sma.facts import mode_of, neighbor_mtu_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.tables import sc_to_vl_of
 from hfi_sim.management.umad.abi import ABI_VERSION, OPA_GID, UmadError
-from hfi_sim.management.umad.file import UmadFile
 from hfi_sim.management.umad.service import UmadService
 from hfi_sim.nodes.hfi import Hfi, HfiPort
 from hfi_sim.wire.mad.pma_ib_attributes import LIMITS
@@ -55,40 +53,6 @@ _CONTEXTS: Final = 16
 _COOL: Final = "42.00 0.00 105.00 115.00 0 0 0"
 """Degrees now, lower, upper and critical limit, and which of these is passed: this chip does not warm up."""
 _MODALIAS: Final = "pci:v00008086d000024F0sv00008086sd00002628bc02sc08i00"
-
-
-class UmadHandle:
-    """An open umadN, with the time that its core needs."""
-
-    def __init__(self, service: UmadService) -> None:
-        self._service = service
-        self._file: UmadFile = service.open()
-        self.ioctl = self._file.ioctl
-        self.read = self._file.read
-        self.close = self._file.close
-
-    @property
-    def on_news(self) -> Callable[[], None]:
-        """Called when it may be read."""
-        return self._file.on_news
-
-    @on_news.setter
-    def on_news(self, handler: Callable[[], None]) -> None:
-        self._file.on_news = handler
-
-    @property
-    def readable(self) -> bool:
-        """Whether a read returns at once."""
-        return self._file.readable
-
-    @property
-    def dead(self) -> bool:
-        """Whether the device has gone."""
-        return self._file.dead
-
-    def write(self, data: bytes) -> int:
-        """Send a MAD now."""
-        return self._file.write(self._service.time(), data)
 
 
 class IsSmHandle:
@@ -150,7 +114,7 @@ def hfi_tree(hfis: Sequence[Hfi], devices: Iterable[UmadService]) -> Tree:
                 about = f"infiniband_mad/{kind}{number}"
                 tree.text(f"{about}/ibdev", name)
                 tree.text(f"{about}/port", str(port.opa_port_num))
-            tree.add(f"{DEV}/umad{number}", DeviceFile(partial(UmadHandle, service)))
+            tree.add(f"{DEV}/umad{number}", DeviceFile(service.open))
             tree.add(f"{DEV}/issm{number}", _is_sm(port))
     return tree
 

@@ -13,8 +13,7 @@ from typing import Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.errors import WireError
-from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest
-from hfi_sim.management.mad.transactions import Done
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, Done, MadRequest
 from hfi_sim.management.umad.abi import HEADER_SIZE, Registration, UmadError, UmadHeader, needs_gid
 from hfi_sim.wire.mad.header import RESPONSE_BIT, TID, Mad, MadClass, MadHeader, Method, mad_size
 from opavnic.manager.port_files import PortReading
@@ -193,5 +192,5 @@ class UmadTransport:
         pkey = pkeys[umad.pkey_index] if umad.pkey_index < len(pkeys) else 0
         request = MadRequest(mad, header, umad.lid, pkey, umad.sl, umad.qpn)
         answer = agent.handler(request.whole())
-        if answer is not None:
+        if isinstance(answer, bytes):
             self._send(umad.lid, answer, umad.sl, 0, 0)

@@ -108,7 +108,7 @@ def test_header_is_read_back_as_it_was_built(header: UmadHeader, size: int) -> N
 def test_any_calls_of_programs_are_answered(calls: list[tuple[object, ...]]) -> None:
     clock = ManualClock()
     pair = make_pair(Fabric(clock, timer_resolution_s=1e-3))
-    services = [UmadService(pair.a, clock), UmadService(pair.b, clock)]
+    services = [UmadService(pair.a), UmadService(pair.b)]
     files = [services[number & 1].open() for number in range(4)]
     for word, *arguments in calls:
         with contextlib.suppress(UmadError):
@@ -124,7 +124,7 @@ def test_any_calls_of_programs_are_answered(calls: list[tuple[object, ...]]) -> 
                 if word == "ioctl":
                     file.ioctl(*arguments[1:])
                 elif word == "write":
-                    file.write(clock.time(), arguments[1])
+                    file.write(arguments[1])
                 elif word == "read":
                     file.read(arguments[1])
                 else:
@@ -133,7 +133,7 @@ def test_any_calls_of_programs_are_answered(calls: list[tuple[object, ...]]) -> 
         clock.advance()
     for file in files:
         file.close()
-    assert [service.open_files for service in services] == [0, 0]
+    assert [len(service.files) for service in services] == [0, 0]
     clock.advance(100.0)
     assert pair.fabric.balance() == {}
     sent = pair.a.mad.sent, pair.b.mad.sent

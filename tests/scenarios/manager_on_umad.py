@@ -46,7 +46,7 @@ class ManagerOnUmad:
 
     def __init__(self, port: HfiPort, clock: Clock) -> None:
         self._hfi_port = port
-        self.device = UmadService(port, clock)
+        self.device = UmadService(port)
         self._file = self.device.open()
         self.port = ManagerPort(reading_of(port), clock)
         self._numbers = [ID.parse(self._file.ioctl(REGISTER_AGENT2, agent.build())).id for agent in AGENTS]
@@ -75,7 +75,7 @@ class ManagerOnUmad:
 
     def _write(self, message: bytes) -> None:
         try:
-            self._file.write(self.device.time(), message)
+            self._file.write(message)
         except UmadError as error:
             self.port.mad.refused(message, OSError(error.errno, str(error)))
 

@@ -1,1 +1,1 @@
-"""The MAD stack of a port: agents, transactions with their retries, transfers of long messages."""
+"""The MAD stack of a port: agents, what is sent with its retries, transfers of long messages."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import FabricError
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     DATA_OFFSET_VENDOR,
     MAD_SIZE_IB,
     SMP_CLASSES,
+    Mad,
     MadHeader,
     MadStatus,
     Method,
@@ -45,8 +47,11 @@ class MadRequest:
         return self if len(self.mad) >= size else replace(self, mad=self.mad.ljust(size, b"\0"))
 
 
-AgentHandler = Callable[[MadRequest], bytes | None]
-"""Takes a MAD; a returned MAD goes back to the sender as the response."""
+Done = Callable[[Mad | None], None]
+"""Takes what comes of a request, once: the response, or None where there is none after the last retry."""
+
+AgentHandler = Callable[[MadRequest], bytes | Drop | None]
+"""Takes a MAD; a returned MAD goes back to the sender as the response. A Drop says why the MAD is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +66,34 @@ class AgentRegistration:
     """The only version of the class that it takes; None: any."""
     rmpp: bool = False
     """Whether the stack does RMPP for it, as for agents of the kernel that register with RMPP version 1."""
+    of_program: bool = False
+    """Whether it stands for an agent of a program: that gets a MAD as long as it came."""
+
+    def shares_versions(self, other: AgentRegistration) -> bool:
+        """Return whether both take MADs of some version of the class."""
+        return None in (self.class_version, other.class_version) or self.class_version == other.class_version
 
 
 class AgentTable:
-    """The agents of one port; a method of a class has at most one."""
+    """The agents of one port; a method of a version of a class has at most one, and one of a program beside it."""
 
     def __init__(self) -> None:
         self._agents: dict[tuple[int, bytes | None], list[AgentRegistration]] = {}
-        """By class and OUI; few for each, while some agents take all 128 methods."""
+        """By class and OUI, those of programs last; few for each, while some agents take all 128 methods."""
 
     def register(self, agent: AgentRegistration) -> None:
-        """Add an agent. Raises: FabricError: another agent has one of its methods."""
+        """Add an agent; one of this process comes before those of programs.
+
+        Raises:  FabricError: another agent has one of its methods.
+        """
         others = self._agents.setdefault((agent.mgmt_class, agent.oui), [])
         for other in others:
-            if taken := agent.methods & other.methods:
+            passed = other.of_program and not agent.of_program
+            if not passed and (taken := agent.methods & other.methods) and agent.shares_versions(other):
                 raise FabricError(
                     f"method {min(taken):#04x} of class {agent.mgmt_class:#04x} already has an agent"
                 )
-        others.append(agent)
-
-    def is_taken(
-        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], class_version: int | None = None
-    ) -> bool:
-        """Return whether one of these methods has an agent. Args: class_version: in this version; None: in any."""
-        wanted = frozenset(methods)
-        return any(
-            not wanted.isdisjoint(agent.methods)
-            and (class_version is None or agent.class_version in (None, class_version))
-            for agent in self._agents.get((mgmt_class, oui), ())
-        )
+        others.insert(len(others) if agent.of_program else 0, agent)
 
     def unregister(self, registration: AgentRegistration) -> None:
         """Remove an agent; do nothing if it has been removed."""
@@ -104,8 +108,8 @@ class AgentTable:
         """Return the agent of a MAD, or None. One that ends before its OUI is of none."""
         oui = oui_of(mad.ljust(DATA_OFFSET_VENDOR, b"\0")) if is_vendor_class(header.mgmt_class) else None
         for agent in self._agents.get((header.mgmt_class, oui), ()):
-            if header.method in agent.methods:
-                return agent if agent.class_version in (None, header.class_version) else None
+            if header.method in agent.methods and agent.class_version in (None, header.class_version):
+                return agent
         return None
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.types import SC_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.mad.transactions import Outgoing
-from hfi_sim.management.mad.transfers import Where
+from hfi_sim.management.mad.sends import Where
 from hfi_sim.wire.mad.fm_packet import build_answer_packet
 
 if TYPE_CHECKING:
@@ -19,6 +18,16 @@ if TYPE_CHECKING:
 
 QP_SMI: Final = 0
 QP_GSI: Final = 1
+
+
+class Outgoing(NamedTuple):
+    """A packet that was built here, with what the port checks of it; the arguments of `HfiPort.send_built`."""
+
+    packet: bytes
+    """Empty where its service level has no service channel."""
+    slid: int
+    dlid: int
+    pkey: int
 
 
 class MadSender:

@@ -1,4 +1,4 @@
-"""The MAD stack of a port: requests with retries out, MADs to agents in. The shell around `mad.transactions`."""
+"""The MAD stack of a port: requests with retries out, MADs to agents in. The shell around `mad.sends`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
 from hfi_sim.base.precise_loop import loop_future
 from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, AgentTable, MadRequest, unsupported
+from hfi_sim.management.mad.agents import (
+    AgentHandler,
+    AgentRegistration,
+    AgentTable,
+    Done,
+    MadRequest,
+    unsupported,
+)
 from hfi_sim.management.mad.sending import QP_GSI, QP_SMI, MadSender
-from hfi_sim.management.mad.transactions import Done, TransactionTable
+from hfi_sim.management.mad.sends import ACK_RETRIES, Send, SendEnd, SendKey, Sends, Where
 from hfi_sim.management.mad.transfers import (
+    MAX_MESSAGE,
     Arrivals,
-    Departures,
-    MessageKey,
-    Where,
     busy_answer,
     goes_in_segments,
     is_segmentable,
@@ -30,12 +35,22 @@ from hfi_sim.management.mad.transfers import (
 from hfi_sim.nodes.end_port import SERVICE_LEVELS
 from hfi_sim.wire.lrh16b import L4, dlid_of, is_9b, pkey_of, sc_of, slid_of
 from hfi_sim.wire.mad.fm_packet import parse_mad_packet
-from hfi_sim.wire.mad.header import RESPONSE_BIT, SMP_CLASSES, Mad, MadClass, MadHeader, Method
+from hfi_sim.wire.mad.header import (
+    RESPONSE_BIT,
+    SMP_CLASSES,
+    TID,
+    Mad,
+    MadClass,
+    MadHeader,
+    is_response,
+)
 from hfi_sim.wire.mad.rmpp import (
-    RMPP_END,
+    Lone,
     RmppType,
+    Segmented,
     acknowledged_again,
     fault_of,
+    has_rmpp,
     is_active,
     refusal,
     rmpp_of,
@@ -60,9 +75,8 @@ class MadStack:
         self._port = port
         self._clock = clock
         self._agents = AgentTable()
-        self._transactions = TransactionTable()
+        self._sends = Sends()
         self._arrivals = Arrivals()
-        self._departures = Departures()
         self._runner = CoreRunner(
             clock,
             name=f"{port.name} MAD stack",
@@ -70,7 +84,10 @@ class MadStack:
             deadline=self._next_deadline,
             on_timer=self._expire,
             turn=_TURN,
+            on_failure=lambda: self.on_failure(),
         )
+        self.on_failure: Callable[[], object] = lambda: None
+        """Called once, after the stack has failed."""
         self._next_tid = 1
         self._take_rest: RestHandler | None = None
         self._take_smp: RestHandler | None = None
@@ -106,14 +123,19 @@ class MadStack:
         *,
         class_version: int | None = None,
         rmpp: bool = False,
+        of_program: bool = False,
     ) -> AgentRegistration:
         """Give MADs of a class (and an OUI of 3 bytes, for vendor classes) and of `methods` to `handler`.
 
         Args:    class_version: the only version of the class that the agent takes; None: any. rmpp: in a vendor
                  class, take MADs with the ACTIVE bit of RMPP for segments; in subnet administration they always are.
+                 of_program: the agent stands for one of a program, which alone decides about RMPP.
         Raises:  FabricError: another agent has one of these methods.
         """
-        agent = AgentRegistration(mgmt_class, oui, frozenset(methods), handler, class_version, rmpp)
+        rmpp = rmpp or (mgmt_class == MadClass.SUBN_ADM and not of_program)
+        agent = AgentRegistration(
+            mgmt_class, oui, frozenset(methods), handler, class_version, rmpp, of_program
+        )
         try:
             self._agents.register(agent)
         except FabricError as error:
@@ -123,12 +145,6 @@ class MadStack:
     def unregister_agent(self, registration: AgentRegistration) -> None:
         """Take an agent off; harmless when it is gone already."""
         self._agents.unregister(registration)
-
-    def is_taken(
-        self, mgmt_class: int, oui: bytes | None, methods: Iterable[int], class_version: int | None = None
-    ) -> bool:
-        """Return whether an agent has one of these methods of a class and OUI, in a version of the class or in any."""
-        return self._agents.is_taken(mgmt_class, oui, methods, class_version)
 
     def give_rest_to(self, handler: RestHandler | None) -> None:
         """Pass what no agent takes, and responses to no request of this stack, to `handler`; None: drop them."""
@@ -174,6 +190,12 @@ class MadStack:
         """
         return self._sender.transmit(self._sender.packet(Where(dlid, sl, dest_qp, pkey), mad))
 
+    def transmit(self, where: Where, mad: bytes) -> Drop | None:
+        """Send one MAD of any class, an SMP by queue pair 0; return why it did not leave, or None."""
+        if mad[1] in SMP_CLASSES:
+            return self._port.send_smp(mad, where.dlid, where.pkey or 0)
+        return self._sender.transmit(self._sender.packet(where, mad))
+
     def submit(
         self,
         dlid: int,
@@ -197,25 +219,49 @@ class MadStack:
                   and too many leave this port already.
         """
         header = mad.header
-        tid = header.tid
-        if tid == 0:
-            tid = self.new_tid()
+        tid = header.tid or self.new_tid()
         message = mad.build(tid)
-        key = (dlid, tid, header.mgmt_class)
-        now = self._runner.time()
-        if goes_in_segments(message):
-            self._transactions.begin(now, key, None, timeout_s, retries, done)
-            if not self._departures.begin(now, dlid, message, Where(dlid, sl, dest_qp, pkey)):
-                self._transactions.forget(key)
-                raise FabricError(
-                    f"{self._port.name}: {len(self._departures)} long messages leave it already"
-                )
-        else:
-            packet = self._sender.packet(Where(dlid, sl, dest_qp, pkey), message)
-            self._transactions.begin(now, key, packet, timeout_s, retries, done)
-            self._sender.transmit(packet)
-        self._runner.poll()
+        where = Where(dlid, sl, dest_qp, pkey)
+        size = len(message) if goes_in_segments(message) else 0
+        if size and not self._has_room(dlid, size):
+            raise FabricError(f"{self._port.name}: too many long messages leave it already")
+
+        def ended(outcome: MadRequest | SendEnd) -> None:
+            if isinstance(outcome, MadRequest):
+                done(Mad(outcome.header, outcome.mad[MadHeader.SIZE :]))
+            else:
+                done(None)
+
+        content = Segmented(message) if size else message
+        key = (dlid, tid, header.mgmt_class, False)
+        joins = header.mgmt_class == MadClass.SUBN_ADM
+        self.begin(Send(key, where, content, ended, timeout_s, retries, joins, size))
         return tid
+
+    def begin(self, send: Send) -> None:
+        """Send a MAD or a message, and wait for what is to come.
+
+        Raises:   FabricError: something waits under its key. ValueError: it cannot be sent so.
+        """
+        self._sends.begin(self._runner.time(), send)
+        if isinstance(send.content, bytes):
+            try:
+                self.transmit(send.where, send.content)
+            except ValueError:
+                self._sends.end(send.key)
+                raise
+        self._runner.poll()
+
+    def waits(self, key: SendKey) -> bool:
+        """Return whether something waits under a key."""
+        return self._sends.get(key) is not None
+
+    def forget(self, key: SendKey) -> None:
+        """Wait no more for what was sent under a key; harmless where nothing waits."""
+        self._sends.stop(key, SendEnd.FORGOTTEN)
+
+    def _has_room(self, lid: int, size: int) -> bool:
+        return size <= MAX_MESSAGE and self._sends.has_room(lid, size)
 
     async def request(
         self,
@@ -242,7 +288,7 @@ class MadStack:
         try:
             response: Mad | None = await future
         finally:
-            self._transactions.forget((dlid, tid, header.mgmt_class))
+            self.forget((dlid, tid, header.mgmt_class, False))
         if response is None:
             raise MadTimeoutError(
                 f"{self._port.name}: no response from LID {dlid:#x} to attribute "
@@ -256,43 +302,42 @@ class MadStack:
         self._next_tid += 1
         return tid
 
-    def _respond(self, request: MadRequest, response: bytes) -> None:
-        """Answer a request, in its partition; in segments where the response is a message of RMPP."""
+    def _respond(self, request: MadRequest, response: bytes, *, lone: bool) -> None:
+        """Answer a request, in its partition; in segments where the response is a message of RMPP.
+
+        Args:  lone: the response only repeats the RMPP header of the request.
+        """
         pkey = self._port.pkeys.answering(request.pkey)
         where = Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
-        if self._is_lone(request, response):
-            self._departures.begin_lone(self._runner.time(), request.slid, response, where)
-            self._runner.poll()
+        if not lone and not goes_in_segments(response):
+            self._sender.transmit(self._sender.packet(where, response))
             return
-        if goes_in_segments(response):
-            if self._departures.begin(self._runner.time(), request.slid, response, where):
-                self._runner.poll()
-                return
-            response = busy_answer(response)
-        self._sender.transmit(self._sender.packet(where, response))
+        key = (request.slid, int.from_bytes(response[TID]), response[1], True)
+        self._sends.stop(key, SendEnd.FORGOTTEN)
+        if lone:
+            self.begin(Send(key, where, Lone(response), _unheeded, size=len(response)))
+        elif self._has_room(request.slid, len(response)):
+            content = Segmented(response)
+            self.begin(Send(key, where, content, _unheeded, retries=ACK_RETRIES, size=len(response)))
+        else:
+            self._sender.transmit(self._sender.packet(where, busy_answer(response)))
 
     def _next_deadline(self) -> float | None:
-        parts = (self._transactions, self._arrivals, self._departures)
-        return min([when for part in parts if (when := part.next_deadline()) is not None], default=None)
+        times = (self._sends.next_deadline(), self._arrivals.next_deadline())
+        return min([when for when in times if when is not None], default=None)
 
     def _expire(self, now: float) -> None:
-        self._transactions.expire(now)
+        self._sends.expire(now)
         self._arrivals.expire(now)
-        self._departures.expire(now)
 
     def _step(self) -> bool:
-        leaving = self._departures.next_segment()
+        leaving = self._sends.next_out()
         if leaving is not None:
-            segment, where = leaving
-            self._sender.transmit(self._sender.packet(where, segment))
+            self.transmit(*leaving)
             return True
-        packet = self._transactions.next_resend()
-        if packet is not None:
-            self._sender.transmit(packet)
-            return True
-        done = self._transactions.next_given_up()
-        if done is not None:
-            done(None)
+        ended = self._sends.next_given_up()
+        if ended is not None:
+            ended(SendEnd.TIMED_OUT)
             return True
         return False
 
@@ -336,42 +381,30 @@ class MadStack:
             return Drop.MAD_QP
         if is_smp and self._take_smp is not None:
             return self._take_smp(request)
-        if is_active(mad) and self._has_rmpp(header, mad):
+        if is_active(mad) and has_rmpp(header.mgmt_class):
             return self._receive_rmpp(request)
         return self.take(request)
-
-    def _has_rmpp(self, header: MadHeader, mad: bytes) -> bool:
-        """Return whether this stack looks at the RMPP header of a MAD."""
-        if is_segmentable(mad):
-            return True
-        agent = self._agents.of(header, mad)
-        return agent is not None and agent.rmpp and len(mad) >= RMPP_END
-
-    def _is_lone(self, request: MadRequest, response: bytes) -> bool:
-        """Return whether an agent with RMPP answers with a MAD that repeats the RMPP header of the request."""
-        if not is_active(response) or is_segmentable(response):
-            return False
-        return rmpp_of(response).type == RmppType.DATA and self._has_rmpp(request.header, request.mad)
 
     def take(self, request: MadRequest, *, is_message: bool = False) -> Drop | None:
         """Deliver a MAD or a reassembled message to its waiter or agent; return the drop reason if there is neither."""
         header, slid, mad = request.header, request.slid, request.mad
-        if header.method & RESPONSE_BIT or header.method == Method.TRAP_REPRESS:
-            done = self._transactions.complete((slid, header.tid, header.mgmt_class))
-            if done is not None:
-                done(Mad(header, mad[MadHeader.SIZE :]))
-                return None
+        if is_response(header.method):
+            send = self._sends.end((slid, header.tid, header.mgmt_class, False))
+            if send is not None:
+                return send.ended(request)
             if header.method & RESPONSE_BIT:
-                return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
+                return self._give_away(request)
         agent = self._agents.of(header, mad)
         if agent is None:
             drop = Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
             if drop is Drop.MAD_NO_AGENT:
                 self._answer_unsupported(request)
             return drop
-        response = agent.handler(request if is_message else request.whole())
-        if response is not None:
-            self._respond(request, response)
+        response = agent.handler(request if is_message or agent.of_program else request.whole())
+        if response is None or isinstance(response, Drop):
+            return response
+        lone = agent.rmpp and is_active(response) and not is_segmentable(response)
+        self._respond(request, response, lone=lone and rmpp_of(response).type == RmppType.DATA)
         return None
 
     def _answer_unsupported(self, request: MadRequest) -> None:
@@ -383,19 +416,24 @@ class MadStack:
     def _receive_rmpp(self, request: MadRequest) -> Drop | None:
         """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
         header, mad = request.header, request.whole().mad
+        rmpp, now = rmpp_of(mad), self._runner.time()
+        answers = is_response(header.method)
+        agent = None if answers else self._agents.of(header, mad)
+        sent = (request.slid, header.tid, header.mgmt_class, not answers)  # what it answers or acknowledges
+        send = self._sends.get(sent)
+        is_acked = send is not None and send.is_message
+        is_awaited = agent.rmpp if agent is not None else answers and send is not None and send.joins
         key = key_of(request.slid, mad)
-        rmpp = rmpp_of(mad)
-        now = self._runner.time()
-        sends = key.reversed in self._departures
-        if not (sends or key in self._arrivals or self._awaits(key, header, mad)):
-            return self._give_away(request)
+        if not (is_acked or is_awaited or key in self._arrivals):
+            return self.take(request)
         if (fault := fault_of(rmpp)) is not None:
-            self._departures.end(key.reversed)
+            if is_acked:
+                self._sends.stop(sent, SendEnd.ABORTED)
             self._sender.answer(request, refusal(mad, RmppType.ABORT, fault))
             return Drop.MAD_UNMATCHED
         if rmpp.type != RmppType.DATA:
-            if sends:
-                if self._departures.handle(now, key.reversed, rmpp):
+            if send is not None and is_acked:
+                if self._sends.acknowledge(now, send, rmpp):
                     self._sender.answer(request, acknowledged_again(mad))
                 self._runner.poll()
                 return None
@@ -406,20 +444,20 @@ class MadStack:
         arrival = self._arrivals.receive(now, key, mad)
         if arrival.answer is not None:
             self._sender.answer(request, arrival.answer)
-        self._transactions.extend(now, key[:3])
+        if is_awaited and answers:
+            self._sends.extend(now, sent)
         self._runner.poll()
         if arrival.message is None:
             return Drop.MAD_UNMATCHED if arrival.refused else None
         message = arrival.message
-        if not is_segmentable(mad) and len(message) < len(mad):
+        reads_to_end = agent is not None and not agent.of_program and not is_segmentable(mad)
+        if reads_to_end and len(message) < len(mad):
             message = mad  # such an agent reads its receive buffer to the end
         return self.take(replace(request, mad=message, header=MadHeader.parse(message)), is_message=True)
 
-    def _awaits(self, key: MessageKey, header: MadHeader, mad: bytes) -> bool:
-        """Return whether a message is for this stack: the response to a request, or a request to an agent."""
-        if header.method & RESPONSE_BIT:
-            return self._transactions.is_open(key[:3])
-        return self._agents.of(header, mad) is not None
-
     def _give_away(self, request: MadRequest) -> Drop | None:
         return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
+
+
+def _unheeded(_outcome: MadRequest | SendEnd) -> None:
+    """Take no note of how far a response has come."""

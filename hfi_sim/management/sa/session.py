@@ -18,8 +18,7 @@ from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.errors import FabricError, WireError
 from hfi_sim.base.types import LID_NONE, PortEvent, PortState
-from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
-from hfi_sim.management.mad.transactions import Done
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, Done, MadRequest
 from hfi_sim.management.sa.client import SaClient, SaOrder
 from hfi_sim.management.sa.picture import FabricPicture
 from hfi_sim.wire.mad.attributes import SaAttrId

@@ -1,5 +1,6 @@
-"""user_mad: MADs for programs, as the kernel's ib_umad and ib_mad modules give them. Sans-IO.
+"""user_mad: MADs for programs, as the kernel's ib_umad module gives them on top of ib_mad.
 
-A `UmadPort` is what a device file umadN stands for; each program that opens it has a `UmadFile`. `UmadService` joins a
-port to the MAD stack of an HFI. The carrier of files to programs (FUSE, in `opavnic.devices`) is not known here.
+A `UmadService` is what a device file umadN stands for; each program that opens it has a `UmadFile`. Like ib_mad,
+the MAD stack of the port repeats what they send, does RMPP and finds the request of a response. The carrier of files
+to programs (FUSE, in `opavnic.devices`) is not known here.
 """

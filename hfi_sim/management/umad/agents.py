@@ -1,17 +1,17 @@
-"""The agents that programs have registered on a port: which registrations are valid, and which agent gets a MAD.
+"""The agents that programs have registered on a port: which registrations are valid.
 
-Source: ib_register_mad_agent and find_mad_agent in drivers/infiniband/core/mad.c of Linux.
+Source: ib_register_mad_agent in drivers/infiniband/core/mad.c of Linux.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from hfi_sim.management.mad.sends import SendKey
 from hfi_sim.management.umad.abi import Registration, UmadError
-from hfi_sim.wire.mad.header import DATA_OFFSET_VENDOR, MadClass, MadHeader, is_vendor_class, oui_of
+from hfi_sim.wire.mad.header import MadClass, is_vendor_class
 from hfi_sim.wire.mad.rmpp import RMPP_VERSION, has_rmpp
 
 if TYPE_CHECKING:
@@ -23,10 +23,6 @@ _CLASS_END: Final = 0x50
 _OUI_SIZE: Final = 3
 _VERSION_END: Final = 0x83
 _SUBNET_CLASSES: Final = (MadClass.SUBN_LID, MadClass.SUBN_DIRECTED)
-_HI_TID_MASK: Final = 0xFFFFFFFF
-
-IsTaken = Callable[[int, bytes | None, Iterable[int], int], bool]
-"""Whether an agent of this process has one of the methods of a class (and OUI) in a version of it already."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +35,8 @@ class ProgramAgent:
     hi_tid: int
     """The upper half of the transaction ids of its requests, which brings it their responses."""
     asked: Registration
+    waiting: dict[SendKey, SendKey] = field(default_factory=dict)
+    """Keys in the MAD stack of what it has sent and what waits. A request has none twice, whomever it asks."""
 
     @property
     def kernel_rmpp(self) -> bool:
@@ -46,56 +44,10 @@ class ProgramAgent:
         return bool(self.asked.rmpp_version) and not self.asked.user_rmpp
 
 
-class AgentRegistry:
-    """All agents of one port."""
-
-    def __init__(self, is_taken: IsTaken) -> None:
-        self._is_taken = is_taken
-        self._by_tid: dict[int, ProgramAgent] = {}
-        self._by_method: dict[tuple[int, int, bytes | None, int], ProgramAgent] = {}
-        self._last_tid = 0
-
-    def __len__(self) -> int:
-        return len(self._by_tid)
-
-    def register(self, owner: UmadFile, id_: int, asked: Registration) -> ProgramAgent:
-        """Enter an agent.
-
-        Raises:  UmadError: EINVAL, as the kernel says to a registration that makes no sense or whose methods are taken.
-        """
-        if reason := _fault(asked):
-            raise UmadError(errno.EINVAL, reason)
-        keys = _keys(asked)
-        oui = asked.oui if is_vendor_class(asked.mgmt_class) else None
-        if any(key in self._by_method for key in keys) or self._is_taken(
-            asked.mgmt_class, oui, asked.methods, asked.class_version
-        ):
-            raise UmadError(errno.EINVAL, f"a method of class {asked.mgmt_class:#04x} has an agent already")
-        agent = ProgramAgent(owner, id_, self._next_tid(), asked)
-        self._by_tid[agent.hi_tid] = agent
-        self._by_method.update(dict.fromkeys(keys, agent))
-        return agent
-
-    def _next_tid(self) -> int:
-        while True:
-            self._last_tid = self._last_tid + 1 & _HI_TID_MASK or 1
-            if self._last_tid not in self._by_tid:
-                return self._last_tid
-
-    def unregister(self, agent: ProgramAgent) -> None:
-        """Take an agent off."""
-        del self._by_tid[agent.hi_tid]
-        for key in _keys(agent.asked):
-            del self._by_method[key]
-
-    def of_response(self, header: MadHeader) -> ProgramAgent | None:
-        """Return the agent whose request a response answers, by its transaction id."""
-        return self._by_tid.get(header.tid >> 32)
-
-    def of_request(self, header: MadHeader, mad: bytes) -> ProgramAgent | None:
-        """Return the agent that has registered for an unsolicited MAD."""
-        oui = oui_of(mad.ljust(DATA_OFFSET_VENDOR, b"\0")) if is_vendor_class(header.mgmt_class) else None
-        return self._by_method.get((header.mgmt_class, header.class_version, oui, header.method))
+def check(asked: Registration) -> None:
+    """Raise UmadError where the kernel refuses a registration for what it says: EINVAL."""
+    if reason := _fault(asked):
+        raise UmadError(errno.EINVAL, reason)
 
 
 def _fault(asked: Registration) -> str:
@@ -117,10 +69,3 @@ def _fault(asked: Registration) -> str:
     if (asked.mgmt_class in _SUBNET_CLASSES) != (asked.qpn == 0):
         return f"class {asked.mgmt_class:#04x} is not that of queue pair {asked.qpn}"
     return ""
-
-
-def _keys(asked: Registration) -> list[tuple[int, int, bytes | None, int]]:
-    if not asked.mgmt_class:
-        return []
-    oui = asked.oui if is_vendor_class(asked.mgmt_class) else None
-    return [(asked.mgmt_class, asked.class_version, oui, method) for method in asked.methods]

@@ -21,12 +21,12 @@ from hfi_sim.management.umad.abi import (
     UmadHeader,
     with_status,
 )
-from hfi_sim.management.umad.agents import MAX_AGENTS, AgentRegistry, ProgramAgent
+from hfi_sim.management.umad.agents import MAX_AGENTS, ProgramAgent
 from hfi_sim.wire.mad.header import mad_size
 from hfi_sim.wire.mad.rmpp import RMPP_END
 
 if TYPE_CHECKING:
-    from hfi_sim.management.umad.port import UmadPort
+    from hfi_sim.management.umad.service import UmadService
 
 MAX_UNREAD: Final = 16 << 20
 """Bytes of MADs that a program may leave unread; what comes beyond that is dropped."""
@@ -35,13 +35,12 @@ MAX_UNREAD: Final = 16 << 20
 class UmadFile:
     """What a descriptor of a program stands for."""
 
-    def __init__(self, port: UmadPort, agents: AgentRegistry) -> None:
+    def __init__(self, service: UmadService) -> None:
         self.on_news: Callable[[], None] = lambda: None
         """Called when there is something to read, or the file has died."""
         self.waiting_bytes = 0
         """Of its MADs that wait for a response; kept by the device."""
-        self._port = port
-        self._registry = agents
+        self._service = service
         self._agents: dict[int, ProgramAgent] = {}
         self._unread: deque[tuple[bytes, bytes]] = deque()
         self._unread_bytes = 0
@@ -78,7 +77,7 @@ class UmadFile:
             id_ = next((number for number in range(MAX_AGENTS) if number not in self._agents), None)
             if id_ is None:
                 raise UmadError(errno.ENOMEM, f"this file has {MAX_AGENTS} agents already")
-            self._agents[id_] = self._registry.register(self, id_, asked)
+            self._agents[id_] = self._service.register(self, id_, asked)
             if command == REGISTER_AGENT2 and not self._in_use:
                 self._with_pkey = True
             self._in_use = True
@@ -93,7 +92,7 @@ class UmadFile:
             return data
         raise UmadError(errno.ENOTTY, f"unknown ioctl {command:#x}")
 
-    def write(self, now: float, data: bytes) -> int:
+    def write(self, data: bytes) -> int:
         """Send a MAD; return how many bytes were taken: all.
 
         Raises:  UmadError: with the errno of the call.
@@ -111,7 +110,7 @@ class UmadFile:
         agent = self._agents.get(header.agent_id)
         if agent is None:
             raise UmadError(errno.EIO, f"this file has no agent {header.agent_id}")
-        self._port.send(now, agent, header, data[:size], data[size:])
+        self._service.send(agent, header, data[:size], data[size:])
         return len(data)
 
     def read(self, size: int) -> bytes | None:
@@ -145,14 +144,12 @@ class UmadFile:
             self._unregister(id_)
         self._unread.clear()
         self._unread_bytes = 0
-        self._port.closed(self)
+        self._service.files.discard(self)
 
     def _unregister(self, id_: int) -> None:
-        agent = self._agents.pop(id_)
-        self._registry.unregister(agent)
-        self._port.forget(agent)
+        self._service.unregister(self._agents.pop(id_))
 
-    # --- what the port does with it ------------------------------------------------------------------------
+    # --- what the device does with it ------------------------------------------------------------------------
 
     def queue(self, header: UmadHeader, mad: bytes) -> bool:
         """Add a message to be read; return False, and drop it, where too many wait."""

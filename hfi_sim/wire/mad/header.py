@@ -148,6 +148,11 @@ def awaits_response(method: int) -> bool:
     return not method & RESPONSE_BIT and method not in _NO_RESPONSE_TO
 
 
+def is_response(method: int) -> bool:
+    """Return whether a MAD of this method answers another, as a TrapRepress does. Source: ib_response_mad of Linux."""
+    return bool(method & RESPONSE_BIT) or method == Method.TRAP_REPRESS
+
+
 def mad_size(base_version: int) -> int:
     """Return how many bytes a MAD of this base version has on the wire."""
     return MAD_SIZE_IB if base_version == BASE_VERSION_IB else MAD_SIZE

@@ -216,7 +216,7 @@ class Performance:
             backend.announces = True
             add_agent(world, after, backend, can_crash=True)
             if devices is not None and backend.has_our_devices:
-                devices.add(world.hosts[name], world.clock)
+                devices.add(world.hosts[name])
         await lab.boot_kernels(steps.hosts_new)
         if steps.hosts_gone:
             world.refresh()

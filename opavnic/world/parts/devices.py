@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from hfi_sim.base.clock import Clock
 from hfi_sim.base.text import unknown_name
 from hfi_sim.management.umad.service import UmadService
 from opavnic.base.socket_peer import foreign_peer
@@ -61,12 +60,12 @@ class HostDevices(RunningPart):
     def status(self) -> dict[str, Any]:
         if self.unavailable:
             return {"unavailable": self.unavailable}
-        opened = sum(service.open_files for services in self._services.values() for service in services)
+        opened = sum(len(service.files) for services in self._services.values() for service in services)
         return {"programs": len(self.sessions), "open": opened} if self.sessions else {}
 
-    def add(self, host: WorldHost, clock: Clock) -> None:
+    def add(self, host: WorldHost) -> None:
         """Let programs on a host have its devices."""
-        own = self._services[host.name] = [UmadService(port, clock) for port in host.ports]
+        own = self._services[host.name] = [UmadService(port) for port in host.ports]
         self._make_tree[host.name] = partial(hfi_tree, host.hfis, own)
 
     def remove(self, host: str) -> None:
@@ -126,7 +125,7 @@ async def host_devices(world: World, hosts: Iterable[str], path: Path | None) ->
     """
     devices = HostDevices()
     for name in hosts if path is not None else ():
-        devices.add(world.hosts[name], world.clock)
+        devices.add(world.hosts[name])
     with contextlib.ExitStack() as ends:
         ends.callback(devices.close)
         if path is not None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.base.quantities import size_text
-from hfi_sim.management.mad import transfers
+from hfi_sim.management.mad import sends, transfers
 from hfi_sim.management.sma import agent
 from hfi_sim.management.sma.answers import MAX_MEMBERS
-from hfi_sim.management.umad import agents, file, port
+from hfi_sim.management.umad import agents, file, service
 from hfi_sim.subnet_manager.administration import membership, paths, services, subscriptions
 from opavnic.base import files
 from opavnic.devices import filesystem
@@ -50,11 +50,11 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "limits.md").read_tex
         f"{devices.MAX_SESSIONS} programs of a lab have",
         f"each of these may have {filesystem.MAX_HANDLES} files of the devices open together, and each umad file has "
         f"{agents.MAX_AGENTS} agents. A program may leave {file.MAX_UNREAD} bytes of MADs unread;",
-        f"The device of a port is open at most {port.MAX_FILES} times.",
+        f"The device of a port is open at most {service.MAX_FILES} times.",
         f"An RMPP message has at most {transfers.MAX_MESSAGE} bytes; {transfers.MAX_ARRIVING} of them may arrive on a "
         f"port at once, and together have {transfers.MAX_ARRIVING_BYTES} bytes: a further one takes the place of "
-        f"the oldest. {transfers.MAX_LEAVING} messages of the lab's own agents leave a port at once, "
-        f"{transfers.MAX_TO_ONE} of them to one LID, with {transfers.MAX_LEAVING_BYTES} bytes in all; a request "
+        f"the oldest. {sends.MAX_LEAVING} messages of the lab's own agents leave a port at once, "
+        f"{sends.MAX_TO_ONE} of them to one LID, with {sends.MAX_LEAVING_BYTES} bytes in all; a request "
         "for one more gets status BUSY.",
         f"holds {membership.MAX_GROUPS} groups of programs, {services.MAX_SERVICES} services and "
         f"{subscriptions.MAX_SUBSCRIPTIONS} subscriptions, {subscriptions.MAX_OF_ONE} of one port.",
@@ -63,8 +63,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "limits.md").read_tex
         f"has {agent.MAX_WAITING} traps of one notice type waiting to be heard, "
         f"and repeats each {agent.REPEATS} times;",
         f"An Aggregate has {MAX_MEMBERS} attributes at most.",
-        f"With a umad device {port.MAX_OUTGOING} MADs of a port's programs wait to be sent;",
-        f"counts for {port.MAX_TIMEOUT_S:g} seconds at most.",
+        f"counts for {service.MAX_TIMEOUT_S:g} seconds at most.",
         f"A program has {devices.PATIENCE_S:g} seconds to say what it wants, a lab {device_entry.PATIENCE_S:g} seconds",
         f"holds {descriptors.PER_HOST} descriptors for each host, {descriptors.PER_VNIC} for each VNIC, and up to "
         f"{descriptors.OWN} more",

@@ -22,8 +22,7 @@ from typing import Final
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.errors import HfiSimError
-from hfi_sim.management.mad.agents import AgentRegistration, MadRequest
-from hfi_sim.management.mad.transactions import Done
+from hfi_sim.management.mad.agents import AgentRegistration, Done, MadRequest
 from hfi_sim.wire.mad.header import Mad, MadClass, Method
 from vema.base.types import EMA_OUI
 from vema.em.core.core import EmCore

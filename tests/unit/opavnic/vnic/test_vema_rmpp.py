@@ -12,7 +12,7 @@ import pytest
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.fabric.topology import single_switch
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.mad.transfers import ACK_S
+from hfi_sim.management.mad.sends import ACK_S
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.wire.mad.header import MAD_SIZE_IB, Method
 from opavnic.vnic.vnic_port import VnicPort

@@ -15,8 +15,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, MadRequest
-from hfi_sim.management.mad.transactions import Done
+from hfi_sim.management.mad.agents import AgentHandler, AgentRegistration, Done, MadRequest
 from hfi_sim.wire.mad.header import Mad, Method
 from opavnic.management.mad_frames import MadMessage, MessageReader, Outcome
 from vema.em.core.virtual_switches import Group

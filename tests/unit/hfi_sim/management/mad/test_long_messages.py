@@ -8,22 +8,14 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.base.counters import Drop
+from hfi_sim.base.errors import FabricError
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.management.mad.agents import MadRequest
-from hfi_sim.management.mad.transfers import (
-    ACK_S,
-    MAX_ARRIVING_BYTES,
-    MAX_LEAVING_BYTES,
-    MAX_MESSAGE,
-    MAX_TO_ONE,
-    Arrivals,
-    Departures,
-    MessageKey,
-    Where,
-)
+from hfi_sim.management.mad.sends import ACK_S, MAX_LEAVING_BYTES, MAX_TO_ONE, Send, SendEnd, Sends, Where
+from hfi_sim.management.mad.transfers import MAX_ARRIVING_BYTES, MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.wire.mad.header import MAD_SIZE, Mad, MadHeader, MadStatus, RmppHeader
-from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType
+from hfi_sim.wire.mad.rmpp import RMPP_VERSION, RmppFlag, RmppType, Segmented
 from unit.hfi_sim.fabric_pair import Pair, make_pair
 
 SA = 0x03
@@ -124,8 +116,8 @@ def test_a_port_that_asks_too_much_at_once_is_told_to_wait() -> None:
 def test_a_message_that_is_too_long_is_stopped() -> None:
     clock, pair = clock_and_pair()
     asked = answer_with(pair, b"")
-    departures = Departures()
-    assert not departures.begin(0, 1, sa_mad(0x12, bytes(MAX_MESSAGE)).build(), WHERE)
+    with pytest.raises(FabricError, match="too many long messages"):
+        pair.a.mad.submit(pair.b.lid, sa_mad(0x12, bytes(MAX_MESSAGE)), lambda _answer: None)
     segment = bytearray(sa_mad(0x12).build().ljust(MAD_SIZE, b"\0"))
     for number in range(1, MAX_MESSAGE // MAD_SIZE + 3):
         segment[24:36] = RmppHeader(1, RmppType.DATA, RmppFlag.ACTIVE, 0, number).build()
@@ -177,10 +169,16 @@ def test_messages_that_arrive_do_not_fill_the_memory() -> None:
 
 
 def test_messages_that_leave_do_not_fill_the_memory() -> None:
-    departures = Departures()
+    sends, ends = Sends(), []
     message = sa_mad(0x92, bytes(MAX_MESSAGE - 200)).build()
     room = MAX_LEAVING_BYTES // len(message)
-    assert [departures.begin(0.0, lid, message, WHERE) for lid in range(room + 1)] == [True] * room + [False]
-    while (due := departures.next_deadline()) is not None:
-        departures.expire(due)
-    assert departures.begin(1e6, 77, message, WHERE), "once nobody has acknowledged the others"
+    for lid in range(room):
+        assert sends.has_room(lid, len(message))
+        sends.begin(0.0, Send((lid, 5, SA, True), WHERE, Segmented(message), ends.append, size=len(message)))
+    assert not sends.has_room(room, len(message))
+    while (due := sends.next_deadline()) is not None:
+        sends.expire(due)
+    while (ended := sends.next_given_up()) is not None:
+        ended(SendEnd.TIMED_OUT)
+    assert ends == [SendEnd.TIMED_OUT] * room
+    assert sends.has_room(room, len(message)), "once nobody has acknowledged the others"

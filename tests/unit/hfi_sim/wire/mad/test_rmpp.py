@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.clock import ManualClock
+from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.fabric import Fabric
+from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.transfers import MAX_MESSAGE, Arrivals, MessageKey
 from hfi_sim.management.umad.abi import UmadError
 from hfi_sim.management.umad.file import UmadFile
@@ -121,21 +123,21 @@ class Talk:
     def __init__(self, flags: int = 0, faults: str = "") -> None:
         self.clock = ManualClock()
         self.pair = make_pair(Fabric(self.clock, timer_resolution_s=1e-3))
-        self.client = UmadService(self.pair.a, self.clock).open()
-        self.server = UmadService(self.pair.b, self.clock).open()
+        self.client = UmadService(self.pair.a).open()
+        self.server = UmadService(self.pair.b).open()
         self.asking = agent_on(self.client, mgmt_class=3, rmpp=1)
         self.serving = agent_on(self.server, 0x12, 0x14, mgmt_class=3, rmpp=1, flags=flags)
 
     def ask(self, timeout_ms: int = 1000) -> bytes:
         """Send a GetTable; return it as the server reads it."""
         plain = struct.pack(">4BHHQHHI", 0x80, 3, 0x80, 0x12, 0, 0, 5, 0x11, 0, 0).ljust(2048, b"\0")
-        self.client.write(0.0, message(self.asking, plain, self.pair.b.lid, timeout_ms=timeout_ms))
+        self.client.write(message(self.asking, plain, self.pair.b.lid, timeout_ms=timeout_ms))
         self.clock.advance()
         return received(self.server.read(BIG) or b"").mad
 
     def answer(self, asked: bytes, data: bytes) -> None:
         whole = table(data, tid=int.from_bytes(asked[8:16]))
-        self.server.write(self.clock.time(), message(self.serving, whole, self.pair.a.lid))
+        self.server.write(message(self.serving, whole, self.pair.a.lid))
         self.clock.advance(0.1)
 
 
@@ -153,15 +155,15 @@ def test_table_of_many_segments_is_read_as_one_message() -> None:
 def test_port_answers_itself_and_others_under_one_transaction_id() -> None:
     talk = Talk()
     port, other = talk.pair.a, talk.pair.b  # `a` may talk to itself: it is a full member
-    own = UmadService(port, talk.clock)
+    own = UmadService(port)
     server, client = own.open(), own.open()
     serving, asking = agent_on(server, 0x12, mgmt_class=3, rmpp=1), agent_on(client, mgmt_class=3, rmpp=1)
     plain = struct.pack(">4BHHQHHI", 0x80, 3, 0x80, 0x12, 0, 0, 5, 0x11, 0, 0).ljust(2048, b"\0")
-    client.write(0.0, message(asking, plain, port.lid, timeout_ms=1000))
+    client.write(message(asking, plain, port.lid, timeout_ms=1000))
     talk.clock.advance()
     tid = int.from_bytes(received(server.read(BIG) or b"").mad[8:16])
     for lid in (other.lid, port.lid):  # as if a program at the other port had chosen the same id
-        server.write(0.0, message(serving, table(bytes(9000), tid=tid), lid))
+        server.write(message(serving, table(bytes(9000), tid=tid), lid))
     talk.clock.advance(0.1)
     assert len(received(client.read(BIG) or b"").mad) == 56 + 9000
     assert talk.pair.fabric.balance() == {}
@@ -202,7 +204,7 @@ def test_lost_segments_are_sent_again() -> None:
     whole = table(bytes(9000), tid=int.from_bytes(asked[8:16]))
     link.hold_down("test", True)
     data = message(talk.serving, whole, talk.pair.a.lid, retries=5)
-    talk.server.write(talk.clock.time(), data)
+    talk.server.write(data)
     talk.clock.advance(1.0)
     link.hold_down("test", False)
     talk.pair.sm.sweep()
@@ -213,7 +215,7 @@ def test_lost_segments_are_sent_again() -> None:
 def test_message_that_nobody_acknowledges_comes_back() -> None:
     talk = Talk()
     whole = table(bytes(9000), tid=77)
-    talk.server.write(0.0, message(talk.serving, whole, 0x77, retries=1))
+    talk.server.write(message(talk.serving, whole, 0x77, retries=1))
     talk.clock.advance(3.9)
     assert talk.server.read(BIG) is None
     talk.clock.advance(0.2)
@@ -223,23 +225,23 @@ def test_message_that_nobody_acknowledges_comes_back() -> None:
 def test_message_longer_than_any_is_refused_and_does_not_fill_the_memory() -> None:
     talk = Talk()
     with pytest.raises(UmadError) as info:
-        talk.server.write(0.0, message(talk.serving, table(bytes(MAX_MESSAGE)), talk.pair.a.lid))
+        talk.server.write(message(talk.serving, table(bytes(MAX_MESSAGE)), talk.pair.a.lid))
     assert info.value.errno == errno.EINVAL
 
 
 def test_program_that_does_rmpp_itself_gets_every_segment() -> None:
     talk = Talk()
-    own: UmadFile = UmadService(talk.pair.a, talk.clock).open()  # it takes the place of the client's
+    own: UmadFile = UmadService(talk.pair.a).open()  # it takes the place of the client's
     agent = agent_on(own, mgmt_class=3, rmpp=1, flags=1)
     plain = struct.pack(">4BHHQHHI", 0x80, 3, 0x80, 0x12, 0, 0, 5, 0x11, 0, 0).ljust(2048, b"\0")
-    own.write(0.0, message(agent, plain, talk.pair.b.lid, timeout_ms=100))
+    own.write(message(agent, plain, talk.pair.b.lid, timeout_ms=100))
     talk.clock.advance()
     talk.answer(received(talk.server.read(BIG) or b"").mad, bytes(5000))
     first = received(own.read(BIG) or b"").mad
     assert rmpp_of(first).segment == 1
     assert own.read(BIG) is None, "the second one leaves when the program has acknowledged the first"
     ack = first[:3] + b"\x12" + first[4:24] + struct.pack(">4B2I", 1, 2, 1, 0, 1, 64)
-    own.write(0.0, message(agent, ack.ljust(2048, b"\0"), talk.pair.b.lid))
+    own.write(message(agent, ack.ljust(2048, b"\0"), talk.pair.b.lid))
     talk.clock.advance()
     assert [rmpp_of(received(own.read(BIG) or b"").mad).segment for _ in range(2)] == [2, 3]
 
@@ -259,6 +261,37 @@ def test_segments_of_strangers_are_dropped_and_forgotten() -> None:
     assert talk.pair.fabric.balance() == {}
 
 
+@pytest.mark.parametrize(
+    ("rmpp", "status"), [((2, 1, 3, 0, 1, 0), 125), ((1, 1, 1, 0, 1, 0), 120), ((1, 9, 1, 0, 1, 0), 121)]
+)
+def test_segment_that_is_wrong_is_aborted_and_does_not_reach_the_program(
+    rmpp: tuple[int, ...], status: int
+) -> None:
+    talk = Talk()
+    heard: list[MadRequest] = []
+    talk.pair.a.mad.give_rest_to(heard.append)
+    segment = bytearray(table(bytes(1992), method=0x14, tid=5))
+    segment[24:36] = struct.pack(">4B2I", *rmpp)
+    talk.pair.a.mad.send(talk.pair.b.lid, bytes(segment))
+    talk.clock.advance()
+    assert talk.server.read(BIG) is None
+    assert [request.mad[24:36] for request in heard] == [struct.pack(">4B2I", 1, 4, 1, status, 0, 0)]
+    assert talk.pair.b.mad.counters.drops == {Drop.MAD_UNMATCHED: 1}
+
+
+def test_message_that_its_receiver_aborts_is_not_heard_of_again() -> None:
+    talk = Talk()
+    whole = table(bytes(9000), tid=77)
+    talk.server.write(message(talk.serving, whole, talk.pair.a.lid, retries=5))
+    assert talk.server.waiting_bytes == len(whole)
+    abort = whole[:3] + b"\x12" + whole[4:24] + struct.pack(">4B2I", 1, 4, 1, 120, 0, 0)
+    talk.pair.a.mad.send(talk.pair.b.lid, abort.ljust(256, b"\0"))
+    talk.clock.advance()
+    assert talk.server.waiting_bytes == 0
+    talk.clock.advance(60)
+    assert talk.server.read(BIG) is None
+
+
 def test_ema_mads_without_rmpp_pass_an_agent_with_rmpp() -> None:
     talk = Talk()
     file = talk.client
@@ -266,6 +299,6 @@ def test_ema_mads_without_rmpp_pass_an_agent_with_rmpp() -> None:
     talk.pair.b.mad.register_agent(
         0x34, OUI, [1], lambda request: request.mad[:3] + b"\x81" + request.mad[4:]
     )
-    file.write(0.0, message(agent, ema(), talk.pair.b.lid, timeout_ms=100))
+    file.write(message(agent, ema(), talk.pair.b.lid, timeout_ms=100))
     talk.clock.advance()
     assert received(file.read(BIG) or b"").mad[3] == 0x81
