@@ -17,13 +17,13 @@ import pytest
 from e2e.conftest import Program
 from e2e.nobody import OPEN_TUN, nobody
 from native_module import needs_native
-from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.hosts.machine import Visits
 from opavnic.lab.ownership.cleanup import prune
 from opavnic.lab.ownership.namespaces import NETNS_DIR, programs_in
 from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal
-from opavnic.lab.run.by_hand import OwnNamespace, namespaces_by_hand
+from opavnic.lab.run.by_hand import namespaces_by_hand
+from opavnic.lab.run.namespace_changes import LookedAt
 from opavnic_bench.base.sites import until
 from processes import child
 from program import ok
@@ -327,10 +327,10 @@ def test_namespace_that_cannot_be_read_hides_nothing_of_the_others(namespace: Pa
     gone = namespace.with_name(f"{namespace.name}-gone")
     found = asyncio.run(
         namespaces_by_hand(
-            {
-                "h1": OwnNamespace(gone, frozenset(), HostSetup()),
-                "h2": OwnNamespace(namespace, frozenset({"lo"}), HostSetup()),
-            }
+            [
+                LookedAt("h1", str(gone), [], [], [], {}),
+                LookedAt("h2", str(namespace), ["lo"], [], [], {}),
+            ]
         )
     )
     assert [line.partition(":")[0] for line in found] == ["h1", "h2"]

@@ -115,33 +115,21 @@ def _from_topology(source: Path, name: str | None, file: Path | None, *, force: 
     file = Path(f"{name}{_SUFFIX}") if file is None else file
     try:
         read = read_text(source, MAX_DOCUMENT, "topology file", gzipped=True)
-        made = lab_of(loads(read, str(source)), name, source.name)
-        parse_lab(made.text, str(file))
+        made, left_out = lab_of(loads(read, str(source)), name, source.name)
+        model = parse_lab(made, str(file))
     except (TopologyError, ConfigError) as error:
         fail(str(error), EXIT_USAGE)
-    write_new(file, made.text, force=force)
+    write_new(file, made, force=force)
+    shape = model.fabric.topology
+    hosts, switches, links = len(model.hosts), len(shape.switches or ()), len(shape.links or ())
     if as_json:
-        print_json(
-            {
-                "name": name,
-                "file": str(file),
-                "hosts": made.hosts,
-                "switches": made.switches,
-                "links": made.links,
-                "left_out": made.left_out,
-            }
-        )
+        found = {"hosts": hosts, "switches": switches, "links": links, "left_out": left_out}
+        print_json({"name": name, "file": str(file), **found})
         return
-    for text in made.left_out:
+    for text in left_out:
         say(f"left out: {text}")
-    has = ", ".join(
-        (
-            counted(made.hosts, "host"),
-            counted(made.switches, "switch", "switches"),
-            counted(made.links, "link"),
-        )
-    )
-    say(f"{file} written: {has}; next: {_next(file, made.text)}")
+    has = f"{counted(hosts, 'host')}, {counted(switches, 'switch', 'switches')}, {counted(links, 'link')}"
+    say(f"{file} written: {has}; next: {_next(file, made)}")
 
 
 def examples() -> dict[str, str]:

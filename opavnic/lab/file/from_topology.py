@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from hfi_sim.base.errors import TopologyError
@@ -29,19 +29,8 @@ _BAD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _BAD_SWITCH: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-@dataclass(slots=True)
-class LabOfFile:
-    """A lab file, and what of the topology is not in it."""
-
-    text: str
-    hosts: int
-    switches: int
-    links: int
-    left_out: list[str]
-
-
-def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
-    """Return the lab of a topology.
+def lab_of(topology: Topology, name: str, source: str) -> tuple[str, list[str]]:
+    """Return the lab file of a topology, and what of the topology is not in it.
 
     Args:    name: of the lab; what cannot stand in one is replaced. source: what the topology was read from.
     Raises:  TopologyError: no host has a cable.
@@ -112,7 +101,7 @@ def lab_of(topology: Topology, name: str, source: str) -> LabOfFile:
             "",
         ]
     )
-    return LabOfFile(text, len(data["hosts"]), len(switches), len(links), left_out)
+    return text, left_out
 
 
 def _largest_part_first(topology: Topology, cables: list[Cable]) -> list[Cable]:

@@ -7,7 +7,6 @@ interface, routes that lead there, the qdisc of the interface. All else is to be
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from opavnic.lab.file.host_setup import LOOPBACK, OF_INTERFACE, HostRoute, HostSetup, IpAddress
 from opavnic.lab.file.model import LabModel
@@ -15,21 +14,14 @@ from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import Subnet
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredHost:
-    """What the file says of a host."""
+def desired_host(model: LabModel, host: str) -> tuple[HostSetup, tuple[str, ...]]:
+    """Return what a lab file says of a host that has its VNICs: what is to be so now, and what waits, a line each.
 
-    setup: HostSetup
-    """What is to be so now: addresses of its loopback, sysctls, and routes by names of virtual switches."""
-    waiting: tuple[str, ...] = ()
-    """What waits, a line each."""
-
-
-def desired_host(model: LabModel, host: str) -> DesiredHost:
-    """Return what a lab file says of a host that has its VNICs."""
+    What is to be so are addresses of the loopback, sysctls, and routes and qdiscs by names of virtual switches.
+    """
     said = model.hosts[host]
     if not (said.addresses or said.sysctls or said.routes or said.qdiscs):
-        return DesiredHost(HostSetup())
+        return HostSetup(), ()
     absent = _Absent(model, host)
     waiting = [
         f"address {address} waits for {title}"
@@ -54,7 +46,7 @@ def desired_host(model: LabModel, host: str) -> DesiredHost:
     ]
     loopback = {LOOPBACK: its} if (its := said.addresses.get(LOOPBACK)) else {}
     setup = HostSetup(addresses=loopback, sysctls=sysctls, routes=routes, qdiscs=qdiscs)
-    return DesiredHost(setup, tuple(sorted(waiting)))
+    return setup, tuple(sorted(waiting))
 
 
 def _interface_of(sysctl: str) -> str | None:

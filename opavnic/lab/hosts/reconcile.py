@@ -213,7 +213,7 @@ class HostReconciler:
 
     def waiting(self, host: str) -> tuple[str, ...]:
         """Return what the file says of a host and waits for a VNIC."""
-        return desired_host(self._model(), host).waiting
+        return desired_host(self._model(), host)[1]
 
     async def drift(self, hosts: Iterable[str]) -> list[str]:
         """Return where hosts are not what the file says, a line each."""
@@ -262,8 +262,8 @@ class HostReconciler:
             raise LabError(f"host {name}: {error}") from error
 
     def _wanted(self, host: HostBackend) -> HostSetup:
-        desired = desired_host(self._model(), host.name)
-        return with_devices(desired.setup, {item.title: item.name for item in host.interfaces})
+        setup, _ = desired_host(self._model(), host.name)
+        return with_devices(setup, {item.title: item.name for item in host.interfaces})
 
     async def _reconcile(self, name: str) -> list[str]:
         host = self._hosts[name]

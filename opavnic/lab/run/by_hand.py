@@ -7,21 +7,19 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Final
 
 from hfi_sim.base.types import mac_text
 from hfi_sim.netdev.namespace import CLONE_NEWNET, Libc, run_in_thread
-from opavnic.lab.file.host_setup import HostSetup
 from opavnic.lab.hosts.desired import with_devices
 from opavnic.lab.hosts.kernel_setup import set_sysctls
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.ownership.namespaces import OWN_SYSCTLS
 from opavnic.lab.run import namespace_changes
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.namespace_changes import LookedAt, NamespaceQuestion, SysctlReader, Sysctls
+from opavnic.lab.run.namespace_changes import LookedAt, SysctlReader, Sysctls
 from opavnic.world.jobs import LabJob, current_job
 
 _OWN: Final = dict(OWN_SYSCTLS)
@@ -62,17 +60,8 @@ def _changes(lab: Lab, vnic: HostVnic, mtus: Mapping[int, int]) -> Iterator[str]
         yield from (f"IP address {address} is missing" for address in vnic.addresses if address not in has)
 
 
-@dataclass(frozen=True, slots=True)
-class OwnNamespace:
-    """A namespace of a lab, and what the lab has made there."""
-
-    path: Path
-    interfaces: frozenset[str]
-    setup: HostSetup
-
-
-def namespaces_of(lab: Lab) -> dict[str, OwnNamespace]:
-    """Return the namespaces that are the lab's own and that a user may have been in, by host.
+def namespaces_of(lab: Lab) -> list[LookedAt]:
+    """Return the namespaces that are the lab's own and that a user may have been in.
 
     Hosts with uplinks or commands are left out: the lab itself has made interfaces, routes and settings for these.
     """
@@ -82,52 +71,50 @@ def namespaces_of(lab: Lab) -> dict[str, OwnNamespace]:
     vnics: dict[str, set[str]] = {}
     for vnic in lab.vnics():
         vnics.setdefault(vnic.host, {"lo"}).add(vnic.interface)
-    return {
-        name: OwnNamespace(
-            host.namespace,
-            frozenset(vnics.get(name, {"lo"})),
-            with_devices(lab.model.hosts[name], {item.title: item.name for item in host.interfaces}),
+    found = []
+    for name, host in lab.hosts.items():
+        if host.namespace is None or not lab.model.hosts[name].is_own or name in left_out:
+            continue
+        setup = with_devices(lab.model.hosts[name], {item.title: item.name for item in host.interfaces})
+        to = [route.destination for route in setup.routes]
+        routes = [str(network) if network.prefixlen else "default" for network in to]
+        interfaces = sorted(vnics.get(name, {"lo"}))
+        found.append(
+            LookedAt(name, str(host.namespace), interfaces, routes, sorted(setup.qdiscs), setup.sysctls)
         )
-        for name, host in lab.hosts.items()
-        if host.namespace is not None and lab.model.hosts[name].is_own and name not in left_out
-    }
+    return found
 
 
-async def namespaces_by_hand(namespaces: Mapping[str, OwnNamespace]) -> list[str]:
+async def namespaces_by_hand(places: Sequence[LookedAt]) -> list[str]:
     """Return what people have made in namespaces of the lab: routes, interfaces, qdiscs, sysctls.
 
     Sysctls are compared with those of a fresh namespace that is given the sysctls of the lab file. Other programs read
     the namespaces (`namespace_changes`), so that neither the loop nor a thread of the lab is held up.
     """
-    if not namespaces:
+    if not places:
         return []
-    sets: dict[frozenset[tuple[str, str]], int] = {}
-    places = [
-        LookedAt(
-            host,
-            str(its.path),
-            sorted(its.interfaces),
-            [
-                "default" if not to.prefixlen else str(to)
-                for to in (it.destination for it in its.setup.routes)
-            ],
-            sorted(its.setup.qdiscs),
-            sets.setdefault(frozenset(its.setup.sysctls.items()), len(sets)),
-        )
-        for host, its in namespaces.items()
-    ]
-    fresh = [await asyncio.to_thread(_in_a_fresh_namespace, dict(said)) for said in sets]
+    fresh: list[tuple[Sysctls, Sysctls]] = []
+    for place in places:
+        if all(place.sysctls != sysctls for sysctls, _ in fresh):
+            fresh.append((place.sysctls, await asyncio.to_thread(_in_a_fresh_namespace, place.sysctls)))
     job = current_job()
     job.doing("namespaces looked at", len(places))
     programs = min(len(os.sched_getaffinity(0)), -(-len(places) // _AT_LEAST))
     said: dict[str, list[str]] = {}
-    shares = (NamespaceQuestion(places[at::programs], fresh, _OWN) for at in range(programs))
-    await asyncio.gather(*(_ask(share, said, job) for share in shares))
+    await asyncio.gather(*(_ask(places[at::programs], fresh, said, job) for at in range(programs)))
     return [line for place in places for line in said.get(place.host, [f"{place.host}: {_UNKNOWN}"])]
 
 
-async def _ask(question: NamespaceQuestion, said: dict[str, list[str]], job: LabJob) -> None:
-    """Let a program answer a question, and put what it says into `said`, by host."""
+async def _ask(
+    places: Sequence[LookedAt],
+    fresh: Sequence[tuple[Sysctls, Sysctls]],
+    said: dict[str, list[str]],
+    job: LabJob,
+) -> None:
+    """Let a program look at namespaces, and put what it says into `said`, by host.
+
+    Args:  fresh: each set of sysctls of the lab file, and what a fresh namespace with them has.
+    """
     program = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", namespace_changes.__name__),
         stdin=asyncio.subprocess.PIPE,
@@ -137,10 +124,10 @@ async def _ask(question: NamespaceQuestion, said: dict[str, list[str]], job: Lab
     assert program.stdin is not None and program.stdout is not None  # noqa: S101, PT018 - pipes
     try:
         with contextlib.suppress(ConnectionError):
-            program.stdin.write(json.dumps(asdict(question)).encode())
+            program.stdin.write(json.dumps([[asdict(place) for place in places], fresh, _OWN]).encode())
             await program.stdin.drain()
         program.stdin.close()
-        for place in question.places:
+        for place in places:
             if not (line := await program.stdout.readline()):
                 break
             said[place.host] = json.loads(line)

@@ -1,6 +1,6 @@
 """What people have made in network namespaces of a lab: routes, interfaces, qdiscs, sysctls. A program of its own.
 
-    python -m opavnic.lab.run.namespace_changes    < a `NamespaceQuestion` as JSON    > a JSON line for each namespace
+    python -m opavnic.lab.run.namespace_changes    < the question as JSON    > a JSON line for each namespace
 
 Reading the hundreds of sysctls of a thousand namespaces takes seconds of processor time, which the process of a lab
 cannot spare. The kernel keeps an entry of /proc/sys for each namespace that opened it, in one list for each name:
@@ -42,7 +42,7 @@ Sysctls = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class LookedAt:
-    """A namespace, and what the lab has made there."""
+    """A namespace of a lab, and what the lab has made there."""
 
     host: str
     path: str
@@ -51,24 +51,8 @@ class LookedAt:
     """Destinations of the routes of the lab file."""
     qdiscs: list[str]
     """Interfaces that have a qdisc of the lab file."""
-    fresh: int
-    """Which of the sets of sysctls a fresh namespace of this host has."""
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceQuestion:
-    """What is to be compared."""
-
-    places: list[LookedAt]
-    fresh: list[Sysctls]
-    own: Sysctls
-    """What the lab sets itself in every namespace."""
-
-    @classmethod
-    def from_json(cls, text: str) -> NamespaceQuestion:
-        """Read what `json.dumps(asdict(question))` has made."""
-        data: dict[str, Any] = json.loads(text)
-        return cls([LookedAt(**place) for place in data["places"]], data["fresh"], data["own"])
+    sysctls: Sysctls
+    """Those of the lab file."""
 
 
 class SysctlReader:
@@ -162,8 +146,11 @@ def _read_one(directory: int, name: str, key: str, found: Sysctls) -> None:
             os.close(descriptor)
 
 
-def changes(place: LookedAt, question: NamespaceQuestion, reader: SysctlReader) -> Iterator[str]:
-    """Yield what was made in a namespace. The calling thread enters it, and stays. Raises OSError, NetdevError."""
+def changes(place: LookedAt, fresh: Sysctls, own: Sysctls, reader: SysctlReader) -> Iterator[str]:
+    """Yield what was made in a namespace. The calling thread enters it, and stays. Raises OSError, NetdevError.
+
+    Args:  fresh: what a fresh namespace has with the sysctls of the lab file. own: what the lab sets in every one.
+    """
     with open(place.path, "rb") as file:
         Libc().setns(file.fileno(), CLONE_NEWNET)
     with contextlib.closing(RouteClient()) as links:
@@ -176,12 +163,11 @@ def changes(place: LookedAt, question: NamespaceQuestion, reader: SysctlReader) 
             name = there.get(one.ifindex, "")
             if one.is_root and one.handle and name in place.interfaces and name not in place.qdiscs:
                 yield f"qdisc {one.kind} of {name}"
-    fresh = question.fresh[place.fresh]
     now = reader.read(fresh)
     changed = [
         f"net.{key.replace('/', '.')} = {now[key]}"
         for key, value in fresh.items()
-        if now.get(key, value) not in (value, question.own.get(key)) and not _follows(key, now, fresh)
+        if now.get(key, value) not in (value, own.get(key)) and not _follows(key, now, fresh)
     ]
     yield from (f"sysctl {line}" for line in changed[:_SHOWN])
     if (more := len(changed) - _SHOWN) > 0:
@@ -200,12 +186,13 @@ def _follows(key: str, now: Sysctls, fresh: Sysctls) -> bool:
 
 
 def main() -> None:
-    """Answer the question on stdin."""
-    question = NamespaceQuestion.from_json(sys.stdin.read())
+    """Answer the question on stdin: places, what fresh ones have by the sysctls of the file, what the lab sets."""
+    places, fresh, own = json.load(sys.stdin)
     reader = SysctlReader()
-    for place in question.places:
+    for place in (LookedAt(**told) for told in places):
         try:
-            said = list(changes(place, question, reader))
+            found = next(values for sysctls, values in fresh if sysctls == place.sysctls)
+            said = list(changes(place, found, own, reader))
         except (OSError, NetdevError) as error:
             said = [f"what was made by hand is unknown: {error}"]
         sys.stdout.write(json.dumps([f"{place.host}: {what}" for what in said]) + "\n")

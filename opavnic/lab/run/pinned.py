@@ -7,7 +7,6 @@ lab that has changed has others, and what was there before a change keeps its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from hfi_sim.base.kept_numbers import pins_for
@@ -26,15 +25,6 @@ NodePort = tuple[str, int]
 """A node and the number of a port; 0: a switch as a whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeIds:
-    """What the nodes of a fabric have."""
-
-    guids: Mapping[str, int]
-    lids: Mapping[NodePort, int]
-    """Without those of ports that have none."""
-
-
 def with_vports(data: LabData, model: LabModel, pinned: Mapping[Membership, int]) -> LabData:
     """Return the data with these numbers of vports, and no others. Args: model: that of the data."""
     vesws = []
@@ -50,24 +40,27 @@ def with_vports(data: LabData, model: LabModel, pinned: Mapping[Membership, int]
     return {**data, "vesws": vesws}
 
 
-def with_ids(data: LabData, topology: Topology, ids: NodeIds, lmc: int) -> LabData:
+def with_ids(
+    data: LabData, topology: Topology, guids: Mapping[str, int], lids: Mapping[NodePort, int], lmc: int
+) -> LabData:
     """Return the data with GUIDs and LIDs where a lab that starts with it would give others.
 
-    Args:  topology: that of the data, which says no GUID and no LID besides those that the data say. lmc: of its ports.
+    Args:  topology: that of the data, which says no GUID and no LID besides those that the data say. guids: of all
+           nodes. lids: of all ports that have one. lmc: of the ports.
     """
-    guids = pins_for(ids.guids, lambda pinned: _guids_in_order(topology, pinned))
-    lids = pins_for(ids.lids, lambda pinned: _lids_in_order(topology, ids, pinned, lmc))
+    told_guids = pins_for(guids, lambda pinned: _guids_in_order(topology, pinned))
+    told_lids = pins_for(lids, lambda pinned: _lids_in_order(topology, guids, lids, pinned, lmc))
     hosts = {}
     for name, section in data["hosts"].items():
         own = dict(section or {})
         hfis = hfi_names(name, int(own.get("hfis", 1)))
         ports = [(hfi, number) for hfi in hfis for number in range(1, int(own.get("ports", 1)) + 1)]
-        if any(hfi in guids for hfi in hfis):
-            own["guid"] = [ids.guids[hfi] for hfi in hfis]
-        if any(port in lids for port in ports):
-            own["lid"] = [ids.lids.get(port, 0) for port in ports]
+        if any(hfi in told_guids for hfi in hfis):
+            own["guid"] = [guids[hfi] for hfi in hfis]
+        if any(port in told_lids for port in ports):
+            own["lid"] = [lids.get(port, 0) for port in ports]
         hosts[name] = own
-    return _with_switches({**data, "hosts": hosts}, guids, lids)
+    return _with_switches({**data, "hosts": hosts}, told_guids, told_lids)
 
 
 def _with_switches(data: LabData, guids: Mapping[str, int], lids: Mapping[NodePort, int]) -> LabData:
@@ -93,7 +86,11 @@ def _guids_in_order(topology: Topology, pinned: Mapping[str, int]) -> dict[str, 
 
 
 def _lids_in_order(
-    topology: Topology, ids: NodeIds, pinned: Mapping[NodePort, int], lmc: int
+    topology: Topology,
+    guids: Mapping[str, int],
+    lids: Mapping[NodePort, int],
+    pinned: Mapping[NodePort, int],
+    lmc: int,
 ) -> dict[NodePort, int]:
     """Return the LIDs that a subnet manager gives at the start: to HFIs, then to switches."""
     table = LidTable()
@@ -104,9 +101,9 @@ def _lids_in_order(
         if lid
     } | dict(pinned)
     for key, lid in told.items():
-        table.keep(_guid(key, ids), lid, 1 << lmc if key[1] else 1)
+        table.keep(_guid(key, guids), lid, 1 << lmc if key[1] else 1)
     order = [*_ports(topology, NodeKind.HFI), *_ports(topology, NodeKind.SWITCH)]
-    return {key: table.lid_of(_guid(key, ids), lmc if key[1] else 0) for key in order if key in ids.lids}
+    return {key: table.lid_of(_guid(key, guids), lmc if key[1] else 0) for key in order if key in lids}
 
 
 def _ports(topology: Topology, kind: NodeKind) -> Iterable[NodePort]:
@@ -118,7 +115,7 @@ def _ports(topology: Topology, kind: NodeKind) -> Iterable[NodePort]:
         )
 
 
-def _guid(key: NodePort, ids: NodeIds) -> Guid:
+def _guid(key: NodePort, guids: Mapping[str, int]) -> Guid:
     name, number = key
-    guid = Guid(ids.guids[name])
+    guid = Guid(guids[name])
     return port_guid(guid, number) if number else guid

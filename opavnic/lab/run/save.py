@@ -23,7 +23,7 @@ from opavnic.lab.file.parts import lab_model
 from opavnic.lab.file.yaml_source import without_variables
 from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_hand
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.pinned import NodeIds, NodePort, with_ids, with_vports
+from opavnic.lab.run.pinned import NodePort, with_ids, with_vports
 from opavnic.state.lab import SavedLab
 from opavnic.world.json_body import json_answer
 from opavnic.world.openapi import Api
@@ -116,7 +116,7 @@ def _with_ids(data: dict[str, Any], model: LabModel, lab: Lab) -> dict[str, Any]
         lids = {(port.hfi.name, port.opa_port_num): port.lid for port in fabric.hfi_ports() if port.lid}
         lids |= {(name, 0): switch.lid for name, switch in fabric.switches.items() if switch.lid}
     lmc = world.subnet_manager.routing.lmc if lids else 0
-    return with_ids(data, model.topology, NodeIds(guids, lids), lmc)
+    return with_ids(data, model.topology, guids, lids, lmc)
 
 
 def member_name(model: LabModel, port: str) -> str:

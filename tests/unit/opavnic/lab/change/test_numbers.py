@@ -13,7 +13,7 @@ from opavnic.lab.file.host_setup import host_numbers
 from opavnic.lab.file.members import pinned_vports, vport_numbers
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.topology import lab_topology
-from opavnic.lab.run.pinned import NodeIds, with_ids
+from opavnic.lab.run.pinned import with_ids
 from opavnic.world.em_node import EM_NODE
 
 
@@ -76,12 +76,10 @@ def test_saved_ids_are_those_of_a_fresh_start(hosts: list[str], guids: list[int]
     data: dict[str, Any] = {"name": "x", "hosts": {name: {"hfis": 1 + (name == "h2")} for name in hosts}}
     first = topology_of(data)
     nodes = [node.name for node in first.nodes.values() if node.name != EM_NODE]
-    ids = NodeIds(
-        {EM_NODE: 0x0011_7501_0100_0000}
-        | {name: 0x0011_7501_0100_0000 + 0x10 * guid for name, guid in zip(nodes, guids, strict=False)},
-        {(EM_NODE, 1): 1}
-        | {(name, 0 if name == "sw0" else 1): lid for name, lid in zip(nodes, lids, strict=False)},
-    )
+    has_guids = {EM_NODE: 0x0011_7501_0100_0000}
+    has_guids |= {name: 0x0011_7501_0100_0000 + 0x10 * guid for name, guid in zip(nodes, guids, strict=False)}
+    has_lids = {(EM_NODE, 1): 1}
+    has_lids |= {(name, 0 if name == "sw0" else 1): lid for name, lid in zip(nodes, lids, strict=False)}
     data["fabric"] = {
         "topology": {
             "kind": "explicit",
@@ -89,16 +87,16 @@ def test_saved_ids_are_those_of_a_fresh_start(hosts: list[str], guids: list[int]
             "links": [[f"{name}:1", f"sw0:{n}"] for n, name in enumerate(nodes, 2) if name != "sw0"],
         }
     }
-    saved = with_ids(data, topology_of(data), ids, 0)
-    again = with_ids(saved, topology_of(saved), ids, 0)
+    saved = with_ids(data, topology_of(data), has_guids, has_lids, 0)
+    again = with_ids(saved, topology_of(saved), has_guids, has_lids, 0)
     assert again == saved
     told = topology_of(saved)
     fresh = LabModel.model_validate(saved)
     assert host_numbers(fresh.hosts) == host_numbers(data["hosts"])
     for name, node in told.nodes.items():
-        assert node.guid in (None, ids.guids[name])
+        assert node.guid in (None, has_guids[name])
         assert all(
-            lid in (0, ids.lids[name, 0 if name == "sw0" else n]) for n, lid in enumerate(node.lids, 1)
+            lid in (0, has_lids[name, 0 if name == "sw0" else n]) for n, lid in enumerate(node.lids, 1)
         )
 
 
