@@ -16,9 +16,8 @@ from aiohttp import web
 from opavnic.base.signals import call_on_ending_signals
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.run.lab import Lab
-from opavnic.lab.run.lab_routes import CheckRoutes, LabRoutes
+from opavnic.lab.run.lab_routes import LabRoutes
 from opavnic.lab.run.logs import LogHub
-from opavnic.lab.run.save import SaveRoutes
 from opavnic.state.lab import LabState
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
@@ -64,12 +63,7 @@ def lab_routes(lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) ->
 
     Args:    down: ends the lab and returns what was removed.
     """
-    return [
-        *LabRoutes(lab, hub, down).routes(),
-        *SaveRoutes(lab).routes(),
-        *CheckRoutes(lab).routes(),
-        *lab.routes(),
-    ]
+    return [*LabRoutes(lab, hub, down).routes(), *lab.routes()]
 
 
 async def _live(

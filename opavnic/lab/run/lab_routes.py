@@ -20,8 +20,9 @@ from opavnic.lab.file.errors import LabError, LabInputError
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.reach import program
+from opavnic.lab.run.save import save_with_hosts
 from opavnic.lab.run.status import with_devices, with_drift
-from opavnic.state.lab import LabState, VnicsRemoved
+from opavnic.state.lab import LabState, SavedLab, VnicsRemoved
 from opavnic.state.reach import ReachState
 from opavnic.state.removed import Removed
 from opavnic.vnic.vnic_port import VnicPort
@@ -35,10 +36,14 @@ from vema.base.types import VportNum
 
 log = logging.getLogger("opavnic.lab")
 JsonObject = dict[str, Json]
+TIMEOUTS_S: Final = (0.01, 60.0)
+"""How long an answer may take, at least and at most."""
+_LONGEST: Final = 1 << 30
+"""Bytes of a line of the program: the pairs of a large lab."""
 
 
 class LabRoutes(RunningPart):
-    """The routes of the lab as a whole, its VNICs, its apps and its parts."""
+    """The routes of the lab as a whole, its VNICs, its apps and its parts, and of one check at a time."""
 
     def __init__(self, lab: Lab, hub: LogHub, down: Callable[[], Awaitable[Removed]]) -> None:
         """Prepare. Args: down: ends the lab and returns what was removed."""
@@ -46,6 +51,7 @@ class LabRoutes(RunningPart):
         self._hub = hub
         self._down = down
         self._one_status = asyncio.Lock()
+        self._one_check = asyncio.Lock()
 
     @Api(
         "GET /status",
@@ -74,6 +80,16 @@ class LabRoutes(RunningPart):
     )
     async def _get_logs(self, request: web.Request) -> web.StreamResponse:
         return await _stream_log(request, self._hub, follow=query_flag(request, "follow"))
+
+    @Api(
+        "GET /save",
+        "The running state as a lab file",
+        "the file, and what it does not say",
+        SavedLab,
+        job="save",
+    )
+    async def _get_save(self, _: web.Request) -> web.Response:
+        return await json_answer(await save_with_hosts(self._lab))
 
     @Api("POST /down", "End the lab", "what was removed", Removed, job="down")
     async def _post_down(self, _: web.Request) -> web.Response:
@@ -109,6 +125,47 @@ class LabRoutes(RunningPart):
     )
     async def _get_part(self, request: web.Request) -> web.Response:
         return _detail("part", self._lab.parts.by_name, request.match_info["name"])
+
+    @Api(
+        "POST /check",
+        "Does every host reach every other host of its virtual switches, and no other host?",
+        "which hosts reach which others",
+        ReachState,
+        body={
+            "timeout_s": "number: how long an answer may take, of three attempts; default: 1",
+            "everything": "boolean: ask all pairs of large virtual switches, too",
+            "seed": "integer or null: the sample of large ones is drawn from it; null: from the lab's seed",
+        },
+        job="check",
+    )
+    async def _check(self, request: web.Request) -> web.Response:
+        said = await json_object(request)
+        timeout_s, seed = said.get("timeout_s", 1.0), said.get("seed")
+        if not TIMEOUTS_S[0] <= timeout_s <= TIMEOUTS_S[1]:
+            raise InputError(f"timeout_s: {timeout_s} is not within {TIMEOUTS_S[0]:g} to {TIMEOUTS_S[1]:g} s")
+        if self._lab.netdev == "memory":
+            raise LabError(f"lab {self._lab.model.name} cannot be checked: its hosts are in memory")
+        options = {"timeout_s": timeout_s, "everything": said.get("everything", False), "seed": seed}
+        if self._one_check.locked():
+            current_job().doing("waits for another check")
+        async with self._one_check:
+            return web.Response(text=await self._found(options), content_type=JSON)
+
+    async def _found(self, options: dict[str, Any]) -> str:
+        """Let the program check the lab; return what it has found, as JSON. Raises LabError."""
+        words = [sys.executable, "-P", "-m", program.__name__, self._lab.model.name, json.dumps(options)]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, limit=_LONGEST
+            )
+        except OSError as error:
+            raise LabError(f"cannot check: {sys.executable}: {error.strerror}") from error
+        try:
+            return await _followed(process, SILENCE_S + options["timeout_s"])
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
 
 
 async def _stream_log(request: web.Request, hub: LogHub, follow: bool) -> web.StreamResponse:
@@ -165,61 +222,6 @@ def _detail(what: str, running: Mapping[str, RunningPart], name: str, **also: st
     if name not in running:
         raise InputError(unknown_name(what, name, running))
     return web.json_response(running[name].detail() | also)
-
-
-TIMEOUTS_S: Final = (0.01, 60.0)
-"""How long an answer may take, at least and at most."""
-_LONGEST: Final = 1 << 30
-"""Bytes of a line of the program: the pairs of a large lab."""
-
-
-class CheckRoutes(RunningPart):
-    """Runs one check at a time."""
-
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-        self._one_at_a_time = asyncio.Lock()
-
-    @Api(
-        "POST /check",
-        "Does every host reach every other host of its virtual switches, and no other host?",
-        "which hosts reach which others",
-        ReachState,
-        body={
-            "timeout_s": "number: how long an answer may take, of three attempts; default: 1",
-            "everything": "boolean: ask all pairs of large virtual switches, too",
-            "seed": "integer or null: the sample of large ones is drawn from it; null: from the lab's seed",
-        },
-        job="check",
-    )
-    async def _check(self, request: web.Request) -> web.Response:
-        said = await json_object(request)
-        timeout_s, seed = said.get("timeout_s", 1.0), said.get("seed")
-        if not TIMEOUTS_S[0] <= timeout_s <= TIMEOUTS_S[1]:
-            raise InputError(f"timeout_s: {timeout_s} is not within {TIMEOUTS_S[0]:g} to {TIMEOUTS_S[1]:g} s")
-        if self._lab.netdev == "memory":
-            raise LabError(f"lab {self._lab.model.name} cannot be checked: its hosts are in memory")
-        options = {"timeout_s": timeout_s, "everything": said.get("everything", False), "seed": seed}
-        if self._one_at_a_time.locked():
-            current_job().doing("waits for another check")
-        async with self._one_at_a_time:
-            return web.Response(text=await self._found(options), content_type=JSON)
-
-    async def _found(self, options: dict[str, Any]) -> str:
-        """Let the program check the lab; return what it has found, as JSON. Raises LabError."""
-        words = [sys.executable, "-P", "-m", program.__name__, self._lab.model.name, json.dumps(options)]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, limit=_LONGEST
-            )
-        except OSError as error:
-            raise LabError(f"cannot check: {sys.executable}: {error.strerror}") from error
-        try:
-            return await _followed(process, SILENCE_S + options["timeout_s"])
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
 
 
 async def _followed(process: Process, silence_s: float) -> str:

@@ -14,7 +14,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -162,8 +161,8 @@ class LogHub(logging.Handler):
         self._show(notice)
 
     def _report_left_out(self, now: float) -> None:
-        for alike in self._limit.take(now):
-            self._put(_left_out(alike))
+        for number, last in self._limit.take(now):
+            self._put(_left_out(number, last))
 
     def _arm(self, now: float) -> None:
         """Set a timer for the end of an interval in which messages were left out, or for retrying the file."""
@@ -219,14 +218,13 @@ class LogHub(logging.Handler):
         super().close()
 
 
-def _left_out(alike: Alike) -> logging.LogRecord:
+def _left_out(number: int, last: logging.LogRecord) -> logging.LogRecord:
     """Return a record about messages that were left out: their number and the text of the last one."""
-    last = alike.last
     try:
         text = last.getMessage()
     except Exception:  # as in _Formatter
         text = f"{last.pathname}:{last.lineno}"
-    more = f"{alike.left_out} more like it within {INTERVAL_S:g} s, the last one: {text}"
+    more = f"{number} more like it within {INTERVAL_S:g} s, the last one: {text}"
     return _record(last.levelno, last.name, more)
 
 
@@ -243,15 +241,6 @@ MAX_RECORD: Final = 8192
 """Characters of a record; the middle of a longer one is left out."""
 
 
-@dataclass(slots=True)
-class Alike:
-    """The records of one kind in an interval."""
-
-    last: logging.LogRecord
-    seen: int = 0
-    left_out: int = 0
-
-
 class RateLimit:
     """Admits `MAX_ALIKE` records of a kind in an interval and counts the rest; an interval begins with a record."""
 
@@ -259,7 +248,8 @@ class RateLimit:
         self.ends_at: float | None = None
         """The end of the interval, if something was left out in it; else None."""
         self._until = float("-inf")
-        self._kinds: dict[Hashable, Alike] = {}
+        self._kinds: dict[Hashable, tuple[int, logging.LogRecord]] = {}
+        """How many there were of each in the interval, and the last one."""
 
     def admit(self, now: float, kind: Hashable, item: logging.LogRecord) -> bool:
         """Return whether a record is admitted. Call `take` first: this discards what an ended interval left out."""
@@ -268,20 +258,18 @@ class RateLimit:
             self._until = now + INTERVAL_S
         if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
             kind = None
-        alike = self._kinds.setdefault(kind, Alike(item))
-        alike.seen += 1
-        if alike.seen <= MAX_ALIKE:
+        seen, _ = self._kinds.get(kind, (0, item))
+        self._kinds[kind] = seen + 1, item
+        if seen < MAX_ALIKE:
             return True
-        alike.last = item
-        alike.left_out += 1
         self.ends_at = self._until
         return False
 
-    def take(self, now: float) -> list[Alike]:
-        """Return what was left out of the last interval, once for each kind; nothing until it has ended."""
+    def take(self, now: float) -> list[tuple[int, logging.LogRecord]]:
+        """Return how many of each kind the last interval left out, and the last one; nothing until it has ended."""
         if self.ends_at is None or now < self.ends_at:
             return []
-        found = [alike for alike in self._kinds.values() if alike.left_out]
+        found = [(seen - MAX_ALIKE, last) for seen, last in self._kinds.values() if seen > MAX_ALIKE]
         self._kinds.clear()
         self.ends_at = None
         return found

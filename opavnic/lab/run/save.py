@@ -10,7 +10,6 @@ import asyncio
 from typing import Any, Final
 
 import yaml
-from aiohttp import web
 from pydantic import ValidationError
 
 from hfi_sim.fabric.faults import spec_text
@@ -25,9 +24,6 @@ from opavnic.lab.run.by_hand import namespaces_by_hand, namespaces_of, vnics_by_
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.pinned import NodePort, with_ids, with_vports
 from opavnic.state.lab import SavedLab
-from opavnic.world.json_body import json_answer
-from opavnic.world.openapi import Api
-from opavnic.world.part import RunningPart
 from vema.base.sections import AS_WRITTEN
 from vema.em.desired.desired import EmConfig, VeswSection
 from vema.em.desired.problems import all_named, model_problems
@@ -36,26 +32,13 @@ _GIVEN_BY_THE_FILE: Final = ("vesws", "mac", "fabric")
 """Keys of an EM configuration that a lab file has a place for."""
 
 
-class SaveRoutes(RunningPart):
-    """Answers with the running state as a lab file."""
-
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-
-    @Api(
-        "GET /save",
-        "The running state as a lab file",
-        "the file, and what it does not say",
-        SavedLab,
-        job="save",
-    )
-    async def _get_save(self, _: web.Request) -> web.Response:
-        data, left_out, model = saved_data(self._lab)
-        # a thread: of a large lab it takes a while to write
-        text = await asyncio.to_thread(_yaml, _with_ids(data, model, self._lab))
-        hosts = await namespaces_by_hand(namespaces_of(self._lab))
-        left_out += [*vnics_by_hand(self._lab), *hosts]
-        return await json_answer(SavedLab(lab_file=text, left_out=left_out))
+async def save_with_hosts(lab: Lab) -> SavedLab:
+    """Return what `save` does, and name what was changed on hosts by hand. Raises as `save`."""
+    data, left_out, model = saved_data(lab)
+    # a thread: of a large lab it takes a while to write
+    text = await asyncio.to_thread(_yaml, _with_ids(data, model, lab))
+    hosts = await namespaces_by_hand(namespaces_of(lab))
+    return SavedLab(lab_file=text, left_out=[*left_out, *vnics_by_hand(lab), *hosts])
 
 
 def save(lab: Lab) -> SavedLab:

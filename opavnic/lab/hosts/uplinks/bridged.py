@@ -22,7 +22,6 @@ from hfi_sim.netdev import netlink as nl
 from hfi_sim.netdev.bridging import BridgeClient, FdbEntry, fdb_entry
 from hfi_sim.netdev.namespace import run_in_namespace
 from hfi_sim.netdev.tap import TapNetdev
-from opavnic.lab.hosts.uplinks.learning import Change
 
 log = logging.getLogger("opavnic.lab.hosts.uplinks")
 
@@ -113,18 +112,18 @@ class BridgedVnic:
         self._links.set_address(netdev.ifindex, MacAddr(bytes([_PORT_OCTET]) + netdev.host_address[1:]))
         self._links.set_master(netdev.ifindex, self.bridge.ifindex)
         self._read_all()
-        self.report([Change(self.way, mac, True) for mac in self._reported(self.way)])
+        for mac in self._reported(self.way):
+            self.report(mac, True)
 
-    def report(self, changes: Iterable[Change]) -> None:
-        """Add addresses to those that the VNIC reports, or remove them."""
-        for change in changes:
-            if self._port is None:
-                return
-            try:
-                self._links.listen_to(self._port.ifindex, change.mac, change.reports)
-            except NetdevError as error:
-                if error.errno != errno.ENODEV:  # it is gone; the next one is told all
-                    log.warning("[uplink %s] %s", self.way, error)
+    def report(self, mac: MacAddr, reports: bool) -> None:
+        """Add an address to those that the VNIC reports, or remove it."""
+        if self._port is None:
+            return
+        try:
+            self._links.listen_to(self._port.ifindex, mac, reports)
+        except NetdevError as error:
+            if error.errno != errno.ENODEV:  # it is gone; the next one is told all
+                log.warning("[uplink %s] %s", self.way, error)
 
     # the bridge
 

@@ -9,7 +9,6 @@ round in a loop, and reporting it would draw the traffic of a host into that loo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.types import MacAddr
@@ -18,13 +17,8 @@ MAX_LEARNT: Final = 1024
 """Addresses learnt for one virtual switch: half of a MAC table, the rest is for members and what they add."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The VNIC of a way out is to report an address from now on, or no longer."""
-
-    way: str
-    mac: MacAddr
-    reports: bool
+Report = tuple[str, MacAddr, bool]
+"""The VNIC of a way out is to report an address from now on, or no longer."""
 
 
 class Learning:
@@ -44,7 +38,7 @@ class Learning:
         self.moves = 0
         """How often an address has moved from one way out to another."""
 
-    def fix(self, way: str, macs: Iterable[MacAddr]) -> list[Change]:
+    def fix(self, way: str, macs: Iterable[MacAddr]) -> list[Report]:
         """Report fixed addresses at an uplink from now on; learnt ones do not change them."""
         changes = []
         for mac in macs:
@@ -53,7 +47,7 @@ class Learning:
             changes += self._changes(mac, before)
         return changes
 
-    def learnt(self, way: str, mac: MacAddr) -> list[Change]:
+    def learnt(self, way: str, mac: MacAddr) -> list[Report]:
         """A bridge has learnt an address, or learnt it anew, on a port other than its VNIC."""
         if mac[0] & 1:
             return []
@@ -72,7 +66,7 @@ class Learning:
         self.moves += len(changes) == 2
         return changes
 
-    def forgotten(self, way: str, mac: MacAddr) -> list[Change]:
+    def forgotten(self, way: str, mac: MacAddr) -> list[Report]:
         """A bridge has forgotten an address, or has learnt it from the fabric: it is not behind this way out."""
         ways = self._learnt.get(mac, [])
         if way not in ways:
@@ -83,7 +77,7 @@ class Learning:
             del self._learnt[mac]
         return self._changes(mac, before)
 
-    def closed(self, way: str) -> list[Change]:
+    def closed(self, way: str) -> list[Report]:
         """A way out is gone, with all that is behind it."""
         changes = []
         for mac in [mac for mac, its in self._fixed.items() if its == way]:
@@ -103,9 +97,9 @@ class Learning:
         ways = self._learnt.get(mac)
         return ways[-1] if ways else None
 
-    def _changes(self, mac: MacAddr, before: str | None) -> list[Change]:
+    def _changes(self, mac: MacAddr, before: str | None) -> list[Report]:
         now = self._way_to(mac)
         if now == before:
             return []
-        left = [] if before is None else [Change(before, mac, False)]
-        return left if now is None else [*left, Change(now, mac, True)]
+        left = [] if before is None else [(before, mac, False)]
+        return left if now is None else [*left, (now, mac, True)]

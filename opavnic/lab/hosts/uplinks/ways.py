@@ -24,7 +24,7 @@ from opavnic.lab.file.lab_sections import Vesw
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.uplink_model import Uplink
 from opavnic.lab.hosts.uplinks.bridged import BridgedVnic, disable_ipv6
-from opavnic.lab.hosts.uplinks.learning import Change, Learning
+from opavnic.lab.hosts.uplinks.learning import Learning, Report
 from opavnic.lab.hosts.uplinks.nat import Nat
 from opavnic.lab.ownership.owned import NamespaceRef, Owned
 from opavnic.world.host_backends.backend import HostBackend
@@ -184,8 +184,8 @@ class Ways(RunningPart):
             place.held,
             asyncio.get_running_loop(),
             learnt=lambda its, mac: self._learnt(vesw, its, mac),
-            forgotten=lambda its, mac: self._tell(vesw, learning.forgotten(its, mac)),
-            closed=lambda its: self._tell(vesw, learning.closed(its)),
+            forgotten=lambda its, mac: self._tell(learning.forgotten(its, mac)),
+            closed=lambda its: self._tell(learning.closed(its)),
             reported=learning.behind,
             learns=learns,
             outside=outside,
@@ -199,7 +199,7 @@ class Ways(RunningPart):
     def _learnt(self, vesw: str, way: str, mac: MacAddr) -> None:
         learning = self._learning[vesw]
         before = learning.loops
-        self._tell(vesw, learning.learnt(way, mac))
+        self._tell(learning.learnt(way, mac))
         if before == 0 < learning.loops:  # once: a loop brings thousands
             log.warning(
                 "[uplink %s] %s, an address of virtual switch %s, was learnt outside: there is a loop outside, or "
@@ -209,10 +209,10 @@ class Ways(RunningPart):
                 vesw,
             )
 
-    def _tell(self, vesw: str, changes: Iterable[Change]) -> None:
-        for change in changes:
-            if change.way in self._bridged:
-                self._bridged[change.way].report([change])
+    def _tell(self, reports: Iterable[Report]) -> None:
+        for way, mac, is_there in reports:
+            if way in self._bridged:
+                self._bridged[way].report(mac, is_there)
 
     def lose(self, host: str, reason: str) -> None:
         """A host is gone, and with it the ways out that lead through it."""

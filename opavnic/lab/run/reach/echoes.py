@@ -17,7 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, ParamSpec
 
@@ -82,25 +82,6 @@ class HostSockets:
     ipv4: socket.socket
     ipv6: socket.socket
     neighbours: NeighbourClient
-
-
-@dataclass(slots=True)
-class _ReachState:
-    probe: Probe
-    attempts: int = 0
-    sent_at: float = 0.0
-    rtt_s: float | None = None
-    refused: bool = False
-    heard: list[VnicPlace] = field(default_factory=list)
-    error: str = ""
-    """Why the last attempt was not sent."""
-    reason: str = ""
-
-    @property
-    def outcome(self) -> ProbeOutcome:
-        return ProbeOutcome(
-            self.probe, self.rtt_s, self.refused, tuple(dict.fromkeys(self.heard)), self.reason or self.error
-        )
 
 
 @dataclass(slots=True)
@@ -222,7 +203,9 @@ class EchoRun:
         self._timeout_s = timeout_s
         self._nonce = os.urandom(8)
         self._sample = sample
-        self._states = [_ReachState(probe) for probe in plan(self._places, sample, hosts)]
+        self._outcomes = [ProbeOutcome(probe) for probe in plan(self._places, sample, hosts)]
+        self._attempts = [0] * len(self._outcomes)
+        self._sent_at = [0.0] * len(self._outcomes)
         self._tasks = tasks(self._places, sample, hosts)
         self._begun: list[_Running] = []
         """The task of each probe that was begun, by number."""
@@ -240,7 +223,7 @@ class EchoRun:
     def run(self, progress: Callable[[int, int], None]) -> ReachReport:
         """Send all echoes and wait for their answers."""
         began = time.monotonic()
-        total = len(self._states)
+        total = len(self._outcomes)
         self._look_at_tables(began)
         with selectors.DefaultSelector() as selector:
             for host, sockets in self._hosts.items():
@@ -262,9 +245,8 @@ class EchoRun:
                 for key, _ in selector.select(self._next_deadline(now)):
                     self._receive(key.fileobj, *key.data)  # type: ignore[arg-type]
                 self._expire(time.monotonic())
-        outcomes = (state.outcome for state in self._states)
         seconds = time.monotonic() - began
-        return ReachReport(self._places, (), seconds, self._sample).with_outcomes(outcomes)
+        return ReachReport(self._places, (), seconds, self._sample).with_outcomes(self._outcomes)
 
     def _look_at_tables(self, now: float) -> None:
         self._tables_at = now
@@ -311,40 +293,40 @@ class EchoRun:
         while self._waiting and next(iter(self._waiting.values())) <= now:
             number = next(iter(self._waiting))
             del self._waiting[number]
-            state = self._states[number]
+            outcome = self._outcomes[number]
             self._release(number)
-            if not state.probe.wants_answer:
+            if not outcome.probe.wants_answer:
                 self._end(number)
-            elif state.attempts < ATTEMPTS:
+            elif self._attempts[number] < ATTEMPTS:
                 self._unsent.append(number)
             else:
-                state.reason = self._full_table(number, now)
+                outcome.reason = self._full_table(number, now) or outcome.reason
                 self._end(number)
 
     def _full_table(self, number: int, now: float) -> str:
         """Return that the neighbour table was full since a probe was begun; an empty string if it was not."""
         if now > self._tables_at:
             self._look_at_tables(now)
-        version = self._states[number].probe.address.version
+        version = self._outcomes[number].probe.address.version
         table = self._tables.get(version)
         if table is None or table.refusals == self._begun[number].refusals.get(version, table.refusals):
             return ""
         return f"neighbour table of the machine is full ({table.sysctl} = {table.hard_limit})"
 
     def _send(self, number: int, now: float) -> None:
-        state = self._states[number]
-        state.attempts += 1
-        state.sent_at = now
-        state.error = ""
+        outcome = self._outcomes[number]
+        self._attempts[number] += 1
+        self._sent_at[number] = now
+        outcome.reason = ""
         try:
-            self._send_echo(number, state.probe)
+            self._send_echo(number, outcome.probe)
         except OSError as error:
             if error.errno == errno.EMSGSIZE:
-                state.refused = True
+                outcome.refused = True
                 self._release(number)
                 self._end(number)
                 return
-            state.error = f"cannot be sent: {error.strerror}"  # counts as sent, and is sent again
+            outcome.reason = f"cannot be sent: {error.strerror}"  # counts as sent, and is sent again
         self._waiting[number] = now + self._timeout_s
 
     def _send_echo(self, number: int, probe: Probe) -> None:
@@ -385,16 +367,16 @@ class EchoRun:
                 here.recvmsg(1, 1, socket.MSG_ERRQUEUE)
 
     def _received(self, number: int, host: str, interface: int, size: int) -> None:
-        state = self._states[number]
-        source = state.probe.source
-        if size != _ICMP.size + state.probe.payload:
+        outcome = self._outcomes[number]
+        probe = outcome.probe
+        if size != _ICMP.size + probe.payload:
             return
-        if state.probe.kind is EchoKind.ISOLATION:
+        if probe.kind is EchoKind.ISOLATION:
             place = self._at.get((host, interface))
-            if place is not None and place.vesw != source.vesw:
-                state.heard.append(place)
-        elif state.probe.wants_answer and state.rtt_s is None and host == source.host:
-            state.rtt_s = time.monotonic() - state.sent_at
+            if place is not None and place.vesw != probe.source.vesw and place not in outcome.heard:
+                outcome.heard += (place,)
+        elif probe.wants_answer and outcome.rtt_s is None and host == probe.source.host:
+            outcome.rtt_s = time.monotonic() - self._sent_at[number]
             if self._waiting.pop(number, None) is not None:
                 self._release(number)
                 self._end(number)

@@ -258,9 +258,9 @@ def _pair(source: VnicPlace, target: VnicPlace) -> Iterator[Probe]:
         yield Probe(EchoKind.MTU, source, target, best, _full(source, best))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ProbeOutcome:
-    """The result of a probe."""
+    """The result of a probe, as far as it is known."""
 
     probe: Probe
     rtt_s: float | None = None

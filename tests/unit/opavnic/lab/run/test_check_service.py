@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from lab_in_memory import lab_in_memory, served
 from opavnic.lab.ownership.journal_entries import GuestEntry
 from opavnic.lab.ownership.runtime import KERNEL, Journal
 from opavnic.lab.run import lab_routes as service
+from opavnic.lab.run.lab import Lab
+from opavnic.lab.run.logs import LogHub
 from opavnic.lab.run.reach import program
 from opavnic.lab.run.reach.echoes import told_now_and_then
 from opavnic.lab.run.reach.plan import PairSample
@@ -27,6 +30,14 @@ vesws: [{id: 2, name: blue, pkey: 0x8002, subnet: 10.9.2.0/24, members: [h1, h2]
 """
 
 
+@asynccontextmanager
+async def checking(lab: Lab, directory: Path) -> AsyncIterator[ClientSession]:
+    """Answer the routes of a lab."""
+    with closing(LogHub(directory / "log")) as hub:
+        async with served(service.LabRoutes(lab, hub, lab.stop).routes(), directory) as session:
+            yield session
+
+
 @pytest.fixture
 async def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ClientSession]:
     """A lab whose program of the check is a module of the test."""
@@ -34,7 +45,9 @@ async def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     lab.netdev = "tap"  # its hosts are not entered here
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(program, "__name__", "checking")
-    async with served(service.CheckRoutes(lab).routes(), tmp_path) as session:
+    async with served(
+        service.LabRoutes(lab, LogHub(tmp_path / "log"), lab.stop).routes(), tmp_path
+    ) as session:
         yield session
 
 
@@ -84,7 +97,7 @@ async def test_time_that_no_answer_can_take_is_refused(
 
 
 async def test_hosts_in_memory_cannot_be_checked(tmp_path: Path) -> None:
-    async with served(service.CheckRoutes(lab_in_memory(LAB)).routes(), tmp_path) as http:
+    async with checking(lab_in_memory(LAB), tmp_path) as http:
         assert await answer_of(http, "", tmp_path) == (
             409,
             {"error": "lab checked cannot be checked: its hosts are in memory"},
