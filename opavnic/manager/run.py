@@ -20,7 +20,7 @@ from typing import Final
 
 from hfi_sim.base.errors import HfiSimError, InputError
 from hfi_sim.management.sa.session import SaSession
-from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.em_file import load_em_file
 from opavnic.management.em_service import EmCommands
 from opavnic.manager.control_socket import HttpServer, control_socket, metrics_socket
 from opavnic.manager.place_files import socket_for, sole_user
@@ -298,7 +298,7 @@ class ManagerProgram:
 
 def read_config(file: Path) -> EmConfig:
     """Read an EM file. Raises ConfigError: one line for each mistake."""
-    return EmFile(file).config
+    return load_em_file(file)[0]
 
 
 def _version() -> str:

@@ -27,7 +27,7 @@ from opavnic.cli.base.output import (
     write_file,
 )
 from opavnic.cli.manage.em_tables import SHOWN, Topic, show_state
-from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.em_file import load_em_file
 from opavnic.lab.file.errors import ConfigError, LabError
 from opavnic.lab.ownership.client import RefusedFileError
 from opavnic.state.em import (
@@ -207,17 +207,15 @@ def apply(
         return ()
 
     try:
-        em_file = EmFile(file, on_the_fabric)
+        config, source = load_em_file(file, on_the_fabric)
     except ConfigError as error:
         _refuse(error.problems)
-    wanted = json.loads(
-        em_file.config.model_dump_json(exclude_unset=True)
-    )  # the lab fills in the same defaults
+    wanted = json.loads(config.model_dump_json(exclude_unset=True))  # the lab fills in the same defaults
     try:
         path = "/em/apply?diff=1" if dry_run else "/em/apply"
         applied = em_result(lab, manager, EmApplied, path, wanted)
     except RefusedFileError as error:
-        _refuse(em_file.lines(error.found))
+        _refuse(source.lines(str(file), error.found))
     if as_json:
         print_json(applied.as_json())
     else:

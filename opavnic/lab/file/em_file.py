@@ -17,37 +17,32 @@ OF_LABS: Final = frozenset({"hosts", "uplinks", "apps", "faults", "subnet_manage
 """Keys that lab files have and EM files have not."""
 
 
-class EmFile:
-    """An EM file that has been read; it knows the line of each problem."""
+def load_em_file(
+    file: Path, elsewhere: Callable[[Any], Iterable[Problem]] = lambda _: ()
+) -> tuple[EmConfig, YamlSource]:
+    """Read and check an EM file; return it, and its text, which knows the line of each problem.
 
-    def __init__(self, file: Path, elsewhere: Callable[[Any], Iterable[Problem]] = lambda _: ()) -> None:
-        """Read and check.
-
-        Args:    elsewhere: returns further problems of a file that has mistakes, such as those on a running fabric.
-        Raises:  ConfigError: one line for each mistake.
-        """
-        self._file = file
-        try:
-            self._source = YamlSource(read_text(file, MAX_FILE_BYTES, KIND), KIND)
-        except YamlError as error:
-            raise ConfigError([f"{file}:{error.line}: {error.reason}"]) from error
-        problems = list(self._source.problems)
-        if isinstance(self._source.data, dict) and (found := self._source.data.keys() & OF_LABS):
-            key = sorted(found)[0]
-            raise ConfigError(
-                [
-                    f"{file}:{self._source.line((key,))}: {key}: this is a lab file, not an EM file: "
-                    f"opavnic apply {file} changes a running lab; an EM file has vesws, and keys of its manager"
-                ]
-            )
-        try:
-            self.config: EmConfig = parse_config(self._source.data)
-        except EmConfigError as error:
-            problems += error.problems
-        if problems:
-            problems += [problem for problem in elsewhere(self._source.data) if problem not in problems]
-            raise ConfigError(self.lines(problems))
-
-    def lines(self, problems: Iterable[Problem]) -> list[str]:
-        """Return problems as lines of text, in the order of the file."""
-        return self._source.lines(str(self._file), problems)
+    Args:    elsewhere: returns further problems of a file that has mistakes, such as those on a running fabric.
+    Raises:  ConfigError: one line for each mistake.
+    """
+    try:
+        source = YamlSource(read_text(file, MAX_FILE_BYTES, KIND), KIND)
+    except YamlError as error:
+        raise ConfigError([f"{file}:{error.line}: {error.reason}"]) from error
+    if isinstance(source.data, dict) and (found := source.data.keys() & OF_LABS):
+        key = sorted(found)[0]
+        raise ConfigError(
+            [
+                f"{file}:{source.line((key,))}: {key}: this is a lab file, not an EM file: opavnic apply {file} "
+                "changes a running lab; an EM file has vesws, and keys of its manager"
+            ]
+        )
+    problems, config = list(source.problems), None
+    try:
+        config = parse_config(source.data)
+    except EmConfigError as error:
+        problems += error.problems
+    if problems or config is None:
+        problems += [problem for problem in elsewhere(source.data) if problem not in problems]
+        raise ConfigError(source.lines(str(file), problems))
+    return config, source

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.em_file import load_em_file
 from opavnic.lab.file.errors import ConfigError
 
 EXAMPLES = Path(__file__).parents[5] / "examples"
@@ -15,7 +15,7 @@ FILES = [file for file in sorted(EXAMPLES.glob("em-*.yaml")) if file.name != "em
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_example_is_right(file: Path) -> None:
-    assert EmFile(file).config.vesws
+    assert load_em_file(file)[0].vesws
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_mistake_is_pointed_at(tmp_path: Path, text: str, expected: str) -> None
     file = tmp_path / "em.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        EmFile(file)
+        load_em_file(file)
     assert expected in str(caught.value)
 
 
 def test_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
-        EmFile(tmp_path / "none.yaml")
+        load_em_file(tmp_path / "none.yaml")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.em_file import load_em_file
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import parse_lab
 
@@ -78,7 +78,7 @@ def test_lab_file_given_as_an_em_file_is_named_as_such(tmp_path: Path) -> None:
     file = tmp_path / "lab.yaml"
     file.write_text(lab())
     with pytest.raises(ConfigError) as refused:
-        EmFile(file)
+        load_em_file(file)
     (line,) = refused.value.problems
     assert line.startswith(f"{file}:2: hosts: this is a lab file, not an EM file: opavnic apply {file} ")
 

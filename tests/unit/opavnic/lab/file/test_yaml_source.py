@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opavnic.lab.file import yaml_source
-from opavnic.lab.file.em_file import EmFile
+from opavnic.lab.file.em_file import load_em_file
 from opavnic.lab.file.errors import ConfigError
 from opavnic.lab.file.loader import parse_lab
 from opavnic.lab.file.yaml_source import MAX_NODES, YamlError, YamlSource
@@ -44,7 +44,7 @@ def em_mistakes(directory: Path, text: str) -> tuple[str, ...]:
     file = directory / "em.yaml"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
     try:
-        json.loads(EmFile(file).config.model_dump_json())
+        json.loads(load_em_file(file)[0].model_dump_json())
     except ConfigError as error:
         return tuple(line.replace(str(file), "em.yaml") for line in error.problems)
     return ()
