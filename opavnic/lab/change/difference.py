@@ -124,12 +124,8 @@ def _vesw_lines(before: LabModel, after: LabModel) -> list[str]:
     return said
 
 
-def refusals(before: LabModel, after: LabModel) -> list[str]:
-    """Return what differs and cannot change while a lab runs; empty if all can."""
-    return list(_refused(before, after))
-
-
-def _refused(before: LabModel, after: LabModel) -> Iterator[str]:
+def refusals(before: LabModel, after: LabModel) -> Iterator[str]:
+    """Yield what differs and cannot change while a lab runs."""
     for key in type(before).model_fields:
         if key not in _FOLLOWED and getattr(before, key) != getattr(after, key, None):
             yield key
@@ -183,7 +179,9 @@ def difference(before: LabModel, after: LabModel, there: Topology, wanted: Topol
         after,
         hosts_gone=tuple(name for name in before.hosts if name not in after.hosts),
         hosts_new=tuple(name for name in after.hosts if name not in before.hosts),
-        hosts_set_up=tuple(name for name in after.hosts if _is_set_up_anew(name, before, after)),
+        hosts_set_up=tuple(
+            name for name in after.hosts if name in before.hosts and _keys(name, before, after)
+        ),
         switches_gone=tuple(sorted(switches - wanted_switches)),
         switches_new=tuple(sorted(wanted_switches - switches)),
         cables_gone=tuple(gone),
@@ -201,10 +199,6 @@ def _is_same(cable: Cable, other: Cable) -> bool:
 
 def _cables(topology: Topology) -> Iterator[Cable]:
     return (cable for cable in topology.cables if EM_NODE not in (cable.a[0], cable.b[0]))
-
-
-def _is_set_up_anew(name: str, before: LabModel, after: LabModel) -> bool:
-    return name in before.hosts and bool(_keys(name, before, after))
 
 
 def only_nodes(topology: Topology, switches: Collection[str], hosts: Collection[str]) -> Topology:

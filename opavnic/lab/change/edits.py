@@ -18,10 +18,8 @@ from opavnic.base.errors import OpavnicError
 from opavnic.lab.file.fabric_model import EXPLICIT
 from opavnic.lab.file.host_setup import OF_INTERFACE, host_numbers
 from opavnic.lab.file.members import MAX_HFIS, HostPorts, count_of, meant_member
-from opavnic.lab.file.sections import check_name
+from opavnic.lab.file.sections import LabData, check_name
 from opavnic.world.em_node import EM_NODE
-
-LabData = dict[str, Any]
 
 
 class EditError(OpavnicError, InputError):

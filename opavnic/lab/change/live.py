@@ -15,7 +15,7 @@ from hfi_sim.fabric.topology import Topology
 from hfi_sim.fabric.topology.model import end_text
 from opavnic.lab.change import edits
 from opavnic.lab.change.difference import LabDifference, difference, refusals
-from opavnic.lab.change.edits import EditError, LabData
+from opavnic.lab.change.edits import EditError
 from opavnic.lab.change.live_steps import Performance
 from opavnic.lab.change.numbers import HostNumbers, VportNumbers, with_addresses_of, with_ids_of
 from opavnic.lab.file.em_config import em_config
@@ -25,6 +25,7 @@ from opavnic.lab.file.members import pinned_vports, vport_numbers
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.file.problems import CrossError
+from opavnic.lab.file.sections import LabData
 from opavnic.lab.run.lab import Lab
 from opavnic.lab.run.pinned import with_vports
 from opavnic.lab.run.save import saved_data
@@ -177,7 +178,7 @@ class LivingLab:
 
     def _difference(self, before: LabModel, after: LabModel) -> LabDifference:
         lab = self._lab
-        if refused := refusals(before, after):
+        if refused := [*refusals(before, after)]:
             raise EditError(
                 f"cannot change while the lab runs: {', '.join(refused)}; opavnic down, then up with the new file"
             )

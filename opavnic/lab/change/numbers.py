@@ -12,8 +12,7 @@ from hfi_sim.fabric.topology.explicit import hfi_names
 from opavnic.lab.file.host_setup import host_numbers
 from opavnic.lab.file.members import Membership
 from opavnic.lab.file.model import LabModel
-
-LabData = dict[str, Any]
+from opavnic.lab.file.sections import LabData
 
 
 class HostNumbers:

@@ -63,7 +63,7 @@ def _check_position(value: object) -> object:
 
 Position = Annotated[tuple[Coordinate, Coordinate], BeforeValidator(_check_position)]
 
-Share = Annotated[
+Probability = Annotated[
     float,
     BeforeValidator(parse_share),
     WithJsonSchema({"type": ["string", "number"], "description": "1%, 0.01"}),
@@ -114,7 +114,7 @@ _TYPES: Final[Mapping[Quantity, Any]] = {
     RATE: Rate,
     NANOSECONDS: Delay,
     SIZE: Size,
-    SHARE: Share,
+    SHARE: Probability,
     SIZE_OR_TIME: Queue | None,
 }
 

@@ -18,6 +18,9 @@ from hfi_sim.base.quantities import parse_delay, with_unit
 from opavnic.world.host_backends.given import INTERFACE_NAME_MAX, RESERVED_INTERFACES, can_name_interface
 from vema.base.sections import Time
 
+LabData = dict[str, Any]
+"""The plain data of a lab file."""
+
 
 class OneOf:
     """Declares that a value is one of the names of a registry."""

@@ -95,11 +95,7 @@ def become(
         name_host(lab, host, is_private)
         if devices is not False:
             _enter_devices(lab, journal, host, is_private, required=devices is True)
-    for number in (
-        signal.SIGPIPE,
-        signal.SIGXFSZ,
-    ):  # Python ignores them, and an ignored signal outlives exec
-        signal.signal(number, signal.SIG_DFL)
+    heed_signals()
     if signals.sigint_was_ignored:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     environment = {**os.environ, "OPAVNIC_LAB": journal.lab, "OPAVNIC_HOST": host}
@@ -111,6 +107,12 @@ def become(
         reason = error.strerror if isinstance(error, OSError) else error
         name = command[0] or "a program without a name"
         raise ProgramError(f"{name}: cannot be run: {reason}", _NOT_RUNNABLE) from error
+
+
+def heed_signals() -> None:
+    """Let a program that this process becomes end by the signals that Python ignores: that would outlive exec."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from typing import Final
 
 from opavnic.devices.kernel.entry import EntryError
 from opavnic.lab.hosts.device_entry import enter_devices
-from opavnic.lab.hosts.enter import name_host, own_mounts
+from opavnic.lab.hosts.enter import heed_signals, name_host, own_mounts
 from opavnic.lab.ownership.runtime import LabDir
 
 _FAILED: Final = 126
@@ -48,11 +48,7 @@ def main() -> int:
         if need == _REQUIRED:
             sys.stderr.write(f"opavnic: no umad devices on host {host}: {error}\n")
             return _FAILED
-    for number in (
-        signal.SIGPIPE,
-        signal.SIGXFSZ,
-    ):  # Python ignores them, and an ignored signal outlives exec
-        signal.signal(number, signal.SIG_DFL)
+    heed_signals()
     try:
         os.execvp(command[0], command)  # noqa: S606 - the very purpose: an argument list, no shell
     except OSError as error:

@@ -267,7 +267,7 @@ class LabHosts:
         return host
 
     def _make_tap_host(self, name: str, interfaces: list[Interface], namespace: Path | None) -> TapHost:
-        lab, mark = self._model.name, f"opavnic:{self._model.name}"
+        lab, mark = self._model.name, self.journal.alias
         keys = self._model.hosts[name]
         if namespace is not None:
             host = TapHost(name, interfaces, namespace, mark, vnet_hdr=self._vnet_hdr, poll_s=self._poll_s)
@@ -313,8 +313,8 @@ class LabHosts:
         for other, there in self._guests.items():
             if there.entry.identity == guest.entry.identity:
                 raise LabError(f"host {name}: {guest.what} is in the same network as host {other}")
-        mark = f"opavnic:{self._model.name}"
-        host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=self._vnet_hdr, where=guest.what)
+        mark, vnet_hdr = self.journal.alias, self._vnet_hdr
+        host = TapHost(name, interfaces, guest.held, mark, vnet_hdr=vnet_hdr, where=guest.what)
         self._cleanups.add(f"host {name}", host.close)
         avoid_taken_names(self._model.name, interfaces, host.has_interface)
         self._guests[name] = guest

@@ -69,7 +69,7 @@ class Owned:
                 where = f" in {place.name}" if place.name else " on this machine"
                 raise LabError(f"an interface {name} exists{where} and is not the lab's; it is left alone")
             mac = random_mac()
-            alias = f"opavnic:{self._journal.lab}:{secrets.token_hex(16)}"
+            alias = f"{self._journal.alias}:{secrets.token_hex(16)}"
             entry = LinkEntry(
                 host, name, place.name, place.identity.inode, place.identity.mark, alias, mac_text(mac)
             )

@@ -156,6 +156,11 @@ class Journal:
             raise ValueError(f"not a journal of a lab: {error}") from error
 
     @property
+    def alias(self) -> str:
+        """What marks the interfaces of the lab, as `ip link` shows it."""
+        return f"opavnic:{self.lab}"
+
+    @property
     def identities(self) -> list[NamespaceId]:
         """The identities of the lab's namespaces."""
         return [entry.identity for entry in self.namespaces]

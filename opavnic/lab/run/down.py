@@ -138,9 +138,10 @@ def leftovers(lab: LabDir, journal: Journal) -> list[str]:
             found = {name: links.find(name) for name in on_host}
         finally:
             links.close()
-        mark = alias(lab.name)
         left += [
-            f"interface {name}" for name, state in found.items() if state is not None and state.alias == mark
+            f"interface {name}"
+            for name, link in found.items()
+            if link is not None and link.alias == journal.alias
         ]
     if journal.links or journal.settings:
         still = Removed(lab.name)
@@ -149,8 +150,3 @@ def leftovers(lab: LabDir, journal: Journal) -> list[str]:
     if lab.path.exists():
         left.append(f"directory {lab.path}")
     return left
-
-
-def alias(lab: str) -> str:
-    """Return the alias that marks the interfaces of a lab, as `ip link` shows it."""
-    return f"opavnic:{lab}"

@@ -193,7 +193,8 @@ class Lab(BuiltLab):
         self._say(f"making {counted(len(here), 'host')}")
         pace = Pace(len(here), "hosts made", self.progress, current_job())
         await self.machine.make_hosts(here, vnet_hdr=self.datapath.name == "native", progress=pace.count)
-        self._name_vesws()
+        for name, host in self.hosts.items():
+            self.connect_host(name, host)
         for said in limits_of_size(self.model, self.machine.kernels) if self.netdev == "tap" else ():
             self._say(said)
         self._prepare_ways()
@@ -240,13 +241,8 @@ class Lab(BuiltLab):
         self._say(f"setting up {counted(len(setups), 'host')}")
         await self.reconciler.set_up(setups)
 
-    def _name_vesws(self) -> None:
-        """Let hosts ask what the virtual switches of VNICs are that the lab file does not mention."""
-        for name, host in self.hosts.items():
-            self.connect_host(name, host)
-
     def connect_host(self, name: str, host: HostBackend) -> None:
-        """Let a host ask what its virtual switches are, and say what it has changed."""
+        """Let a host ask what virtual switches of its VNICs are that the file does not mention, and say its changes."""
         host.find_vesw = partial(self._vesw_of, name)
         host.on_set_up = partial(self.reconciler.vnic_is_back, name)
         if self.files is not None:

@@ -7,7 +7,6 @@ lab that has changed has others, and what was there before a change keeps its ow
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from hfi_sim.base.kept_numbers import pins_for
 from hfi_sim.base.types import Guid
@@ -19,8 +18,8 @@ from hfi_sim.subnet_manager.lids import LidTable
 from opavnic.lab.file.fabric_model import EXPLICIT
 from opavnic.lab.file.members import Membership
 from opavnic.lab.file.model import LabModel
+from opavnic.lab.file.sections import LabData
 
-LabData = dict[str, Any]
 NodePort = tuple[str, int]
 """A node and the number of a port; 0: a switch as a whole."""
 

@@ -103,7 +103,7 @@ class Readiness:
         waiting = deque(self._ports)
         while waiting and loop.time() <= deadline:
             await asyncio.sleep(LOOK_AGAIN_S)  # the kernel looks at carriers in its own time
-            self._drop_first(waiting, _has_usable_addresses)
+            self._drop_first(waiting, lambda vnic: vnic.has_usable_addresses)
         found = (vnic for port in waiting for vnic in self._vnics(port))
         return [str(vnic) for vnic in found if not vnic.has_usable_addresses]
 
@@ -138,7 +138,3 @@ def _named(items: Sequence[str]) -> str:
 def _is_up(vnic: HostVnic) -> bool:
     """Return whether a VNIC is up, or not of the lab file."""
     return vnic.asked is None or vnic_state(vnic) == "up"
-
-
-def _has_usable_addresses(vnic: HostVnic) -> bool:
-    return vnic.has_usable_addresses

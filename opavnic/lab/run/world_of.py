@@ -111,7 +111,11 @@ def world_of(
     if carrier is not None:
         make_world = partial(make_world, engine=carrier_engine(carrier), driver=ThreadedDriver)
     world = make_world()
-    _let_manage(world, model, share)
+    let_manage(world, model, model.hosts)
+    if world.managed_by == "builtin":
+        if share is not None:
+            world.subnet_manager.reserve_lids()
+        world.subnet_manager.sweep()
     _add_agents(world, model, hosts)
     for name in set(model.hosts) - hosts.keys() if manages(share) else ():
         for port in world.hosts[name].ports:
@@ -124,15 +128,6 @@ def world_of(
 def _managed_by(model: LabModel, share: Share | None) -> ManagedBy:
     asked = model.subnet_manager.mode
     return "remote" if asked == "builtin" and not manages(share) else asked
-
-
-def _let_manage(world: World, model: LabModel, share: Share | None) -> None:
-    """Give all ports their partitions and rights, and let the lab's own subnet manager begin."""
-    let_manage(world, model, model.hosts)
-    if world.managed_by == "builtin":
-        if share is not None:
-            world.subnet_manager.reserve_lids()
-        world.subnet_manager.sweep()
 
 
 def _partitions(model: LabModel, host: str, port: str) -> list[int]:

@@ -96,9 +96,10 @@ def reach_of_lab(name: str, timeout_s: float, everything: bool, seed: int | None
     lab, journal = running_lab(name)
     state = LabClient(lab.control_socket).read(LabState, "/status")
     sample = PairSample(state.seed if seed is None else seed, everything)
-    report = check_reach(
-        journal, state, timeout_s=timeout_s, sample=sample, progress=told_now_and_then(_tell_progress)
+    tell = told_now_and_then(
+        lambda what, done, total: _tell(json.dumps({"doing": what, "done": done, "total": total}))
     )
+    report = check_reach(journal, state, timeout_s=timeout_s, sample=sample, progress=tell)
     down = [
         {"host": host.name, "interface": vnic.interface, "state": vnic.state}
         for host, vnic in state.vnics()
@@ -121,10 +122,6 @@ def _not_asked(state: LabState, pairs: list[dict[str, Any]]) -> Iterator[dict[st
 def _tell(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-def _tell_progress(what: str, done: int, total: int) -> None:
-    _tell(json.dumps({"doing": what, "done": done, "total": total}))
 
 
 def main() -> None:
