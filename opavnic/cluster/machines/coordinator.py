@@ -23,6 +23,7 @@ from opavnic.lab.run.lab import Lab
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.long_work import LOOK_S, Silence
 from opavnic.world.world import World
+from vema.em.desired.desired import VeswSection
 
 log = logging.getLogger("opavnic.cluster")
 
@@ -155,11 +156,19 @@ class Coordinator(Machine):
         with world.fabric.together():  # what other machines carry is not there yet
             super()._attach(world)
             assert self.placement is not None  # noqa: S101 - made just now
-            self._programs = Programs(world, self.transport, self.placement, str(self.transport.name))
+            own = str(self.transport.name)
+            self._programs = Programs(world, self.transport, self.placement, own, self._vesws)
         world.cleanups.add("programs of other machines", self._programs.close)
         for name, state in list(self.nodes.items()):
             self._meet(name, state)
             self._tasks.start(self._start(name))
+
+    def _vesws(self) -> list[VeswSection]:
+        return [] if self.lab is None else list(self.lab.managed_vesws)
+
+    def _vesws_changed(self) -> None:
+        if self._programs is not None:
+            self._programs.vesws_changed()
 
     async def _start(self, name: NodeName) -> None:
         """Give a machine its share, or find out that it is running it already."""

@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from opavnic.cluster.errors import ClusterError, PeerRequestError
 from opavnic.cluster.machines.node import Machine, digest_of, topology_of
-from opavnic.cluster.machines.part import Follower
+from opavnic.cluster.machines.part import VESWS, Follower
 from opavnic.cluster.protocol.membership import NodeName, NodeState
 from opavnic.cluster.protocol.placement import placement_of
 from opavnic.cluster.zenoh.tasks import Tasks
@@ -20,10 +22,12 @@ from opavnic.lab.hosts.machine import NetdevKind
 from opavnic.lab.run.lab import Lab
 from opavnic.world.em_node import EM_NODE
 from opavnic.world.world import World
+from vema.em.desired.desired import VeswSection
 
 log = logging.getLogger("opavnic.cluster")
 
 _LOOK_AGAIN_S: Final = 0.02
+_VESWS: Final = TypeAdapter(list[VeswSection])
 
 
 class Member(Machine):
@@ -53,7 +57,12 @@ class Member(Machine):
         """The epoch of the coordinator that gave this machine its share, or found it running the share."""
         self._has_been_up = False
         self._readiness = Tasks()
-        self.verbs |= {"start": self._start, "program": self._program, "down": self._down}
+        self.verbs |= {
+            "start": self._start,
+            "program": self._program,
+            "vesws": self._vesws,
+            "down": self._down,
+        }
 
     async def join(self) -> Lab | None:
         """Join the fabric and wait for a share; return it, not started, or None if the lab ended before."""
@@ -114,6 +123,16 @@ class Member(Machine):
         if not isinstance(nodes, Mapping):
             raise ClusterError("a program without nodes")
         self._follower.program(nodes)
+        return {}
+
+    async def _vesws(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:
+        self.check_coordinator(sender)
+        if self.lab is None:
+            raise ClusterError(f"{self.transport.name} has no share of the lab yet")
+        try:
+            self.lab.take_vesws(_VESWS.validate_python(body.get(VESWS)))
+        except ValueError as error:
+            raise ClusterError(f"malformed virtual switches: {error}") from error
         return {}
 
     async def _down(self, sender: NodeName, body: dict[str, Any]) -> dict[str, Any]:

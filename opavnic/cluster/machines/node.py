@@ -168,6 +168,7 @@ class Machine(MachineDirectory):
             status=self._status,
             fold=self._fold,
             remote_machines=self.remote_machines,
+            vesws_changed=self._vesws_changed,
         )
         timer_resolution_s = 0.0 if netdev == "memory" else None
         self.lab = Lab(model, file=file, netdev=netdev, share=share, timer_resolution_s=timer_resolution_s)
@@ -192,6 +193,9 @@ class Machine(MachineDirectory):
 
     async def _await_others(self) -> None:
         raise NotImplementedError
+
+    def _vesws_changed(self) -> None:
+        """Handle that the Ethernet Manager has other virtual switches."""
 
     # --- status --------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from opavnic.cluster.zenoh.requests import MAX_BODY
 from opavnic.cluster.zenoh.tasks import Tasks
 from opavnic.cluster.zenoh.transport import ZenohTransport
 from opavnic.world.world import World
+from vema.em.desired.desired import VeswSection
 
 log = logging.getLogger("opavnic.cluster")
 
@@ -41,6 +42,9 @@ AT_ONCE: Final = MAX_BODY // 2
 """Bytes of nodes and links that go in one request, but for the last one: each report may make the manager sweep."""
 OVER: Final = "faults that are over"
 """Where a report lists their numbers."""
+VESWS: Final = "vesws"
+"""Where a machine is told of the virtual switches of the Ethernet Manager."""
+_TOLD_OF_VESWS: Final = {"id", "name", "subnet"}
 
 
 class Replica:
@@ -101,8 +105,19 @@ class Replica:
 class Programs:
     """Keeps the nodes of other machines as the subnet manager here has set them up in the model."""
 
-    def __init__(self, world: World, transport: ZenohTransport, placement: Placement, machine: str) -> None:
-        """Watch the model; nothing is sent to a machine before its first report."""
+    def __init__(
+        self,
+        world: World,
+        transport: ZenohTransport,
+        placement: Placement,
+        machine: str,
+        vesws: Callable[[], Iterable[VeswSection]],
+    ) -> None:
+        """Watch the model; nothing is sent to a machine before its first report.
+
+        Args:  machine: this one. vesws: returns the virtual switches of the Ethernet Manager, which name the VNICs of
+               hosts on other machines.
+        """
         self._fabric = world.fabric
         self._present: set[NodeName] = set()
         self.carried: dict[NodeName, frozenset[str]] = {}
@@ -124,6 +139,14 @@ class Programs:
         async def send(node: NodeName, programs: dict[str, Any]) -> None:
             await transport.request(node, "program", {"nodes": programs})
 
+        def named(_: str) -> list[dict[str, Any]]:
+            return [vesw.model_dump(mode="json", include=_TOLD_OF_VESWS) for vesw in vesws()]
+
+        async def tell(node: NodeName, news: dict[str, Any]) -> None:
+            await transport.request(node, "vesws", news)
+
+        self._names = {node: Replica(named, tell, partial(self._if_present, node)) for node in self.carried}
+
         # an external fabric manager sets nodes up where they are
         for node, names in self.carried.items() if world.managed_by == "builtin" else ():
             receiver = partial(self._if_present, node)
@@ -144,8 +167,15 @@ class Programs:
         is_first = node not in self._present
         self._present.add(node)
         apply_report(self._fabric, self.carried[node], self._links[node], _report_of(node), report)
-        if is_first and node in self._replicas:
-            self._replicas[node].begin(sorted(self.carried[node]))
+        if is_first:
+            self._names[node].begin([VESWS])
+            if node in self._replicas:
+                self._replicas[node].begin(sorted(self.carried[node]))
+
+    def vesws_changed(self) -> None:
+        """Tell the other machines which virtual switches there are now."""
+        for replica in self._names.values():
+            replica.changed([VESWS])
 
     def gone(self, node: NodeName) -> None:
         """Take the nodes of a machine that left off the model's cables: their state is unknown."""
@@ -154,7 +184,7 @@ class Programs:
 
     async def close(self) -> None:
         """Stop sending."""
-        await asyncio.gather(*(replica.close() for replica in self._replicas.values()))
+        await asyncio.gather(*(one.close() for one in (*self._replicas.values(), *self._names.values())))
 
 
 def _report_of(node: str) -> str:

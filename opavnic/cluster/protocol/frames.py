@@ -22,7 +22,7 @@ from hfi_sim.wire.header import structure
 from hfi_sim.wire.lrh16b import sc_of
 from opavnic.cluster.errors import MessageError
 
-PROTOCOL: Final = 8
+PROTOCOL: Final = 9
 """Version of frames, keys and requests between nodes; a node with another version is refused."""
 MANAGEMENT_SC: Final = 15
 """The service channel of SMPs, whose packets go ahead of all others."""

@@ -28,6 +28,7 @@ from opavnic.world.long_work import Steps, at_once
 from opavnic.world.parts.em import BuiltinManager
 from opavnic.world.world import World
 from vema.base.types import VportNum
+from vema.em.desired.desired import VeswSection
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -63,6 +64,7 @@ class BuiltLab:
         """Why a lab that was ready cannot go on; empty while it can."""
         self._file = file
         self._world: World | None = None
+        self._vesws_told: Sequence[VeswSection] = ()
         self._started_at = 0.0
         self._claimed = False
 
@@ -165,9 +167,13 @@ class BuiltLab:
         """Return the status of the lab as a whole, given that of its share here."""
         return status if self.share is None else await self.share.fold(status)
 
+    @property
+    def managed_vesws(self) -> Sequence[VeswSection]:
+        """The virtual switches of the Ethernet Manager here, or those that one on another machine has told of."""
+        return self._vesws_told if self.manager is None else self.manager.em.config.vesws
+
     def _vesw_names(self) -> dict[int, str]:
-        names = {vesw.id: vesw.name for vesw in self.model.vesws}
-        return names if self.manager is None else names | self.manager.vesw_names
+        return {vesw.id: vesw.name for vesw in (*self.model.vesws, *self.managed_vesws)}
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of its parts in the control API."""

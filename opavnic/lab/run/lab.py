@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +49,7 @@ from opavnic.world.parts.em import BuiltinManager, NoManager, ethernet_manager
 from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.management import AWAITED, fabric_management, mad_socket
 from opavnic.world.world import World
+from vema.em.desired.desired import VeswSection
 
 if TYPE_CHECKING:
     from opavnic import _native
@@ -252,13 +253,18 @@ class Lab(BuiltLab):
         name = self._vesw_names().get(vesw_id)
         if name is None:
             return None
-        core = None if self.manager is None else self.manager.em.core
-        given = () if core is None else core.config.vesws
-        return facts_of(self.model, given, name, vesw_id, host, nth)
+        return facts_of(self.model, self.managed_vesws, name, vesw_id, host, nth)
 
     def _vesws_changed(self) -> None:
         for host in self.hosts.values():
             host.vesws_changed()
+        if self.share is not None:
+            self.share.vesws_changed()
+
+    def take_vesws(self, vesws: Sequence[VeswSection]) -> None:
+        """Know what virtual switches are called. Args: vesws: of an Ethernet Manager on another machine."""
+        self._vesws_told = vesws
+        self._vesws_changed()
 
     def _prepare_ways(self) -> None:
         led_out = self.model.uplinks or any(host.tap is not None for host in self.model.hosts.values())

@@ -61,6 +61,8 @@ class Share:
     """Makes the state of this machine that of the whole lab."""
     remote_machines: RemoteMachines
     """The other machines, as the parts of the lab ask them."""
+    vesws_changed: Callable[[], None]
+    """Called when the Ethernet Manager has other virtual switches."""
 
 
 def manages(share: Share | None) -> bool:

@@ -68,12 +68,6 @@ class BuiltinManager(RunningPart):
         return trouble_of(self.em, lambda: down_text(self._held()))
 
     @property
-    def vesw_names(self) -> dict[int, str]:
-        """The names of the virtual switches that it manages, by id."""
-        core = self.em.core
-        return {} if core is None else {id_: vesw.plan.section.name for id_, vesw in core.vesws.items()}
-
-    @property
     def moves(self) -> list[AddressMoves]:
         """How addresses move between members, of each virtual switch whose addresses it learns."""
         core = self.em.core

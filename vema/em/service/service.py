@@ -176,6 +176,11 @@ class EthernetService:
         self._writer = StoreWriter(self.store)
         self._begin(self._last_config, self.store.load())
 
+    @property
+    def config(self) -> EmConfig:
+        """The configuration in force; while this EM is halted, the one that a restart begins with."""
+        return self._last_config if self.core is None else self.core.config
+
     def begin_with(self, config: EmConfig) -> None:
         """Let the next `restart` begin with a configuration that was changed while this EM is halted."""
         self._last_config = config

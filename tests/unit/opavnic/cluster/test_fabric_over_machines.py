@@ -29,6 +29,7 @@ from opavnic.lab.run.lab import Lab
 from opavnic.scenario.virtual import LOOP_OPTIONS
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY
 from unit.opavnic.cluster.memory_network import MemoryNetwork
+from vema.em.desired.desired import parse_config
 
 pytestmark = pytest.mark.looptime(**LOOP_OPTIONS)
 FILE = """
@@ -391,6 +392,33 @@ async def test_members_obey_the_coordinator_alone() -> None:
         asked = made.machines["beta"].transport.request(NodeName("gamma"), "program", {"nodes": {}})
         with pytest.raises(PeerRequestError, match="beta is not the coordinator of this fabric"):
             await asked
+        told = made.machines["beta"].transport.request(NodeName("gamma"), "vesws", {"vesws": []})
+        with pytest.raises(PeerRequestError, match="beta is not the coordinator of this fabric"):
+            await told
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["there", "away meanwhile"])
+async def test_vnics_of_a_switch_that_the_manager_adds_bear_its_name_on_every_machine(away: bool) -> None:
+    async with cluster() as made:
+        manager = made.labs["alpha"].manager
+        assert manager is not None
+        others = ("alpha", "gamma") if away else ()
+        for peer in others:
+            made.net.part("beta", peer)
+        red = {"id": 3, "name": "red", "pkey": 0x8001, "subnet": "10.9.3.0/24", "members": "all"}
+        manager.em.apply(
+            parse_config({"vesws": [{"id": 2, "name": "blue", "pkey": 0x8001, "members": "all"}, red]})
+        )
+        for peer in others:
+            made.net.heal("beta", peer)
+        wanted = {(f"h{number}", "red", "red", f"10.9.3.{number}/24") for number in range(1, 7)}
+
+        async def are_named() -> bool:
+            rows = [row for lab in made.labs.values() for row in lab.status().vnics()]
+            names = {(host.name, vnic.vesw, vnic.interface, vnic.ip) for host, vnic in rows}
+            return wanted <= names
+
+        await until(are_named)
 
 
 async def test_member_reports_on_its_own_nodes_alone() -> None:
