@@ -198,7 +198,7 @@ class LivingLab:
         if before.em.mode != "builtin" and (before.vesws != after.vesws):
             raise EditError(f"em: {before.em.mode}: virtual switches are up to your own Ethernet Manager")
         manager = lab.manager
-        if manager is not None and manager.em.core is None and em_config(before) != em_config(after):
+        if manager is not None and lab.em_core is None and em_config(before) != em_config(after):
             raise LabError(f"virtual switches stay as they are: {'; '.join(manager.trouble)}")
         held = {app.host for app in before.apps} | {uplink.host for uplink in before.uplinks.values()}
         if used := held & set(steps.hosts_gone):

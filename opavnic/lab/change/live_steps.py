@@ -62,8 +62,7 @@ class Performance:
         """Do what differs; where that fails, undo it. Raises LabError: what has failed, and what is so now."""
         lab, world = self._lab, self._lab.world
         cabled, links, faults = world.topology, frozenset(world.fabric.links), world.faults.specs()
-        core = None if lab.manager is None else lab.manager.em.core
-        config = None if core is None else core.config
+        config = None if lab.em_core is None else lab.em_core.config
         self._down = {key for key in self._due(steps.before) if not self._is_up(*key)}
         try:
             await self._do(steps)
@@ -120,7 +119,7 @@ class Performance:
             for number, spec in faults.items():
                 if number not in world.faults.known:
                     world.faults.add(spec, number=number)
-            if lab.manager is not None and lab.manager.em.core is None and config is not None:
+            if lab.manager is not None and lab.em_core is None and config is not None:
                 lab.manager.em.begin_with(config)
         except HfiSimError as error:
             return f"it is half done, since it could not be undone: {error}; opavnic save shows what is there"
@@ -147,8 +146,7 @@ class Performance:
 
     async def _let_leave(self, steps: LabDifference) -> None:
         """Take members off virtual switches, and their interfaces away."""
-        lab = self._lab
-        core = None if lab.manager is None else lab.manager.em.core
+        lab, core = self._lab, self._lab.em_core
         if core is None:
             return
         remaining = remaining_members(core.config.vesws, em_config(steps.after).vesws)
@@ -173,11 +171,12 @@ class Performance:
             if adapter.vesw_id and (name, adapter.vesw_id) not in members
         ]
 
-    async def _configure(self, config: EmConfig) -> None:
+    async def _configure(self, config: EmConfig, *, waits: bool = True) -> None:
         manager = self._lab.manager
         assert manager is not None  # noqa: S101 - only with one of the lab's own are virtual switches changed
         manager.em.apply(config)
-        await self._unless_undoing(self._converge, manager)
+        if waits:
+            await self._unless_undoing(self._converge, manager)
 
     async def _converge(self, manager: BuiltinManager) -> None:
         if not await converged_unless_silent(manager.em):
@@ -230,20 +229,15 @@ class Performance:
 
     async def _let_join(self, steps: LabDifference) -> None:
         """Let members join; with a fabric manager of the user's they come up when that has let them."""
-        lab, after = self._lab, steps.after
-        manager = lab.manager
-        core = None if manager is None else manager.em.core
-        if manager is None or core is None:
+        core, waits = self._lab.em_core, self._lab.world.managed_by != "external"
+        if core is None:
             return
-        wanted = em_config(after)
+        wanted = em_config(steps.after)
         config = core.config.model_copy(update={"vesws": wanted.vesws, "mac": wanted.mac})
-        if lab.world.managed_by == "external":
-            if config != core.config:
-                manager.em.apply(config)
-            return
         if config != core.config:
-            await self._configure(config)
-        await self._unless_undoing(self._await_vnics, after)
+            await self._configure(config, waits=waits)
+        if waits:
+            await self._unless_undoing(self._await_vnics, steps.after)
 
     async def _await_vnics(self, model: LabModel) -> None:
         """Wait until every member of every virtual switch is up, and its host has noticed."""

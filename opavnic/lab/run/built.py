@@ -33,6 +33,8 @@ from vema.em.desired.desired import VeswSection
 if TYPE_CHECKING:
     from aiohttp import web
 
+    from vema.em.core.core import EmCore
+
 
 class BuiltLab:
     """What there is in a lab, for all that use it; `Lab` starts and ends it."""
@@ -77,6 +79,11 @@ class BuiltLab:
         if self._world is None:
             raise LabError(f"lab {self.model.name} has no fabric yet: start it first")
         return self._world
+
+    @property
+    def em_core(self) -> EmCore | None:
+        """The core of the lab's own Ethernet Manager; None: there is none, or it is down."""
+        return None if self.manager is None else self.manager.em.core
 
     @property
     def hosts(self) -> dict[str, HostBackend]:
@@ -154,7 +161,7 @@ class BuiltLab:
     @property
     def _learns(self) -> bool:
         """Whether the EM learns the addresses of all virtual switches, or it is not known."""
-        core = None if self.manager is None else self.manager.em.core
+        core = self.em_core
         return core is None or all(core.config.policy(vesw) == "learn" for vesw in core.config.vesws)
 
     def _why(self, vnic: HostVnic) -> str:

@@ -32,8 +32,8 @@ _UNKNOWN: Final = "what was made by hand is unknown"
 def vnics_by_hand(lab: Lab) -> Iterator[str]:
     """Yield what the hosts have changed at their VNICs."""
     mtus = {vesw.id: vesw.mtu for vesw in lab.model.vesws}
-    core = None if lab.manager is None else lab.manager.em.core
-    mtus |= {} if core is None else {vesw.id: vesw.mtu for vesw in core.config.vesws}
+    if (core := lab.em_core) is not None:
+        mtus |= {vesw.id: vesw.mtu for vesw in core.config.vesws}
     for vnic in lab.vnics():
         if vnic.adapter is not None and vnic.adapter.vesw_id:
             yield from (f"{vnic}: {what}" for what in _changes(lab, vnic, mtus))

@@ -35,7 +35,7 @@ from opavnic.lab.ownership.process import process_start_time
 from opavnic.lab.ownership.runtime import Journal, LabDir, runtime_root
 from opavnic.lab.run.built import BuiltLab
 from opavnic.lab.run.programs import ProgramRoutes
-from opavnic.lab.run.readiness import Pace, Readiness
+from opavnic.lab.run.readiness import Readiness, paced
 from opavnic.lab.run.world_of import Share, carrier_of, manages, world_of
 from opavnic.state.removed import Removed
 from opavnic.world.cleanups import Cleanups
@@ -45,7 +45,7 @@ from opavnic.world.jobs import current_job
 from opavnic.world.part import PartWorld
 from opavnic.world.parts.capture import Captures
 from opavnic.world.parts.devices import HostDevices, host_devices, native_datapath
-from opavnic.world.parts.em import BuiltinManager, NoManager, ethernet_manager
+from opavnic.world.parts.em import NoManager, ethernet_manager
 from opavnic.world.parts.fabric import FabricRoutes
 from opavnic.world.parts.management import AWAITED, fabric_management, mad_socket
 from opavnic.world.world import World
@@ -192,8 +192,8 @@ class Lab(BuiltLab):
         self._choose_datapath()
         here = [name for name in self.model.hosts if self.share is None or name in self.share.hosts]
         self._say(f"making {counted(len(here), 'host')}")
-        pace = Pace(len(here), "hosts made", self.progress, current_job())
-        await self.machine.make_hosts(here, vnet_hdr=self.datapath.name == "native", progress=pace.count)
+        count = paced(len(here), "hosts made", self.progress, current_job())
+        await self.machine.make_hosts(here, vnet_hdr=self.datapath.name == "native", progress=count)
         for name, host in self.hosts.items():
             self.connect_host(name, host)
         for said in limits_of_size(self.model, self.machine.kernels) if self.netdev == "tap" else ():
@@ -238,7 +238,7 @@ class Lab(BuiltLab):
         if self.netdev != "tap" or not setups:
             return
         if self.world.managed_by == "remote":
-            await self._wait_ready(None)
+            await self._wait_ready()
         self._say(f"setting up {counted(len(setups), 'host')}")
         await self.reconciler.set_up(setups)
 
@@ -361,7 +361,7 @@ class Lab(BuiltLab):
         self.manager.em.on_applied = self._vesws_changed
         self.manager.em.hosts_ready = self._hosts_ready
         if world.managed_by == "builtin":
-            await self._wait_ready(self.manager)
+            await self._wait_ready()
 
     async def boot_kernels(self, names: Iterable[str]) -> None:
         """Boot those of these hosts that are kernels of their own. Raises LabError."""
@@ -377,14 +377,13 @@ class Lab(BuiltLab):
 
         return Readiness(self.world.drivers, vnics, self.progress, self._why)
 
-    async def _wait_ready(self, manager: BuiltinManager | None) -> None:
+    async def _wait_ready(self) -> None:
         def trouble() -> list[str]:
             remote = [] if self.share is None else self.share.trouble()
-            return self.machine.trouble + ([] if manager is None else manager.trouble) + remote
+            return self.machine.trouble + ([] if self.manager is None else self.manager.trouble) + remote
 
         def happened() -> int:
-            core = None if manager is None else manager.em.core
-            return 0 if core is None else core.sets
+            return 0 if self.em_core is None else self.em_core.sets
 
         await self._readiness().wait(trouble, happened)
 

@@ -32,27 +32,23 @@ VnicsOf = Callable[[str], Sequence[HostVnic]]
 """Returns the VNICs of a port as they are now."""
 
 
-class Pace:
-    """Says every two seconds how far a count has come, and how fast; nothing of what takes less. A job always knows."""
+def paced(total: int, said: str, say: Callable[[str], None], job: LabJob) -> Callable[[int], None]:
+    """Return what takes note of how many are done. A job always knows; every two seconds it says so, and how fast.
 
-    def __init__(self, total: int, said: str, say: Callable[[str], None], job: LabJob) -> None:
-        """Start at 0. Args:  said: what follows `3 of 1000 `, such as `hosts made`."""
-        self._total = total
-        self._said = said
-        self._say = say
-        self._time = job.time
-        self._job = job
-        job.doing(said, total)
-        self._at, self._done = self._time(), 0
+    Args:  said: what follows `3 of 1000 `, such as `hosts made`.
+    """
+    job.doing(said, total)
+    at, before = job.time(), 0
 
-    def count(self, done: int) -> None:
-        """Take note of how many are done now."""
-        self._job.count(done)
-        passed = self._time() - self._at
-        if passed >= _SAY_S and self._done < done < self._total:
-            rate = (done - self._done) / passed
-            self._say(f"{done} of {self._total} {self._said} ({rate:.0f}/s)")
-            self._at, self._done = self._time(), done
+    def count(done: int) -> None:
+        nonlocal at, before
+        job.count(done)
+        passed = job.time() - at
+        if passed >= _SAY_S and before < done < total:
+            say(f"{done} of {total} {said} ({(done - before) / passed:.0f}/s)")
+            at, before = job.time(), done
+
+    return count
 
 
 class Readiness:
@@ -74,7 +70,7 @@ class Readiness:
         Raises:  LabError: there is trouble, or nothing has happened for `SILENCE_S`.
         """
         loop = asyncio.get_running_loop()
-        pace = Pace(len(self._ports), "ports have their VNICs", self._say, current_job())
+        count = paced(len(self._ports), "ports have their VNICs", self._say, current_job())
         waiting = deque(self._ports)
         before, quiet_since = (len(waiting), happened()), loop.time()
         while True:
@@ -85,7 +81,7 @@ class Readiness:
                 waiting.extend(port for port in self._ports if not all(map(_is_up, self._vnics(port))))
             if not waiting:
                 break
-            pace.count(len(self._ports) - len(waiting))
+            count(len(self._ports) - len(waiting))
             if (now := (len(waiting), happened())) != before:
                 before, quiet_since = now, loop.time()
             elif loop.time() > quiet_since + SILENCE_S:

@@ -57,7 +57,7 @@ def saved_data(lab: Lab) -> tuple[dict[str, Any], list[str], LabModel]:
     """
     data: dict[str, Any] = lab.model.model_dump(mode="json", exclude_unset=True, context=AS_WRITTEN)
     left_out: list[str] = []
-    core = None if lab.manager is None else lab.manager.em.core
+    core = lab.em_core
     if core is not None:
         plans = core.vesws.values()
         members = {

@@ -11,7 +11,7 @@ from hfi_sim.fabric.fabric import Fabric
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.hosts.vnics import HostVnic
 from opavnic.lab.run import readiness
-from opavnic.lab.run.readiness import Pace, Readiness
+from opavnic.lab.run.readiness import Readiness, paced
 from opavnic.world.host_backends.given import Interface
 from opavnic.world.jobs import LabJob
 from vema.base.types import VportNum
@@ -87,9 +87,9 @@ async def test_vnic_that_goes_down_again_meanwhile_is_waited_for(monkeypatch: py
 def test_progress_has_a_count_and_a_rate_and_is_silent_when_it_is_quick() -> None:
     clock, said = ManualClock(), list[str]()
     job = LabJob("up", clock.time)
-    pace = Pace(1000, "hosts made", said.append, job)
+    count = paced(1000, "hosts made", said.append, job)
     for done in (100, 600, 1000):
         clock.advance(1.0)
-        pace.count(done)
+        count(done)
     assert said == ["600 of 1000 hosts made (300/s)"]
     assert job.state().progress == "1000 of 1000 hosts made"
