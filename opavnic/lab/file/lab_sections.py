@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
 from hfi_sim.base.text import nearest
 from hfi_sim.base.types import ETH_MTU_DEFAULT, ETH_MTU_MAX, ETH_MTU_MIN
@@ -19,9 +13,7 @@ from hfi_sim.netdev.base import IpInterface
 from opavnic.datapath.selection import EngineWanted
 from opavnic.lab.file.guest_model import GuestKeys
 from opavnic.lab.file.host_setup import EVERY_KERNEL_HAS, LOOPBACK, OF_INTERFACE, HostSetup, IpAddress
-from opavnic.lab.file.members import (
-    HfiKeys,
-)
+from opavnic.lab.file.members import HfiKeys
 from opavnic.lab.file.sections import MEMBERS_SCHEMA, InterfaceName, Schema
 from opavnic.world.host_backends.given import interface_name
 from vema.base.sections import PartitionKey, Section, Subnet

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 
 from hfi_sim.fabric.faults import parse_fault, spec_text
 from opavnic.lab.file.errors import ConfigError

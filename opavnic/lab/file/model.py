@@ -11,13 +11,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from hfi_sim.base.errors import FaultError
 from hfi_sim.fabric.faults import parse_fault, spec_from_data, spec_text
@@ -38,14 +32,7 @@ from opavnic.lab.file.lab_sections import (
     reach_problems,
     subnet_manager_section,
 )
-from opavnic.lab.file.members import (
-    HostPort,
-    HostPorts,
-    Membership,
-    address_in,
-    is_guid,
-    vport_numbers,
-)
+from opavnic.lab.file.members import HostPort, HostPorts, Membership, address_in, is_guid, vport_numbers
 from opavnic.lab.file.problems import (
     CrossError,
     address_clashes,
@@ -96,9 +83,7 @@ class LabModel(Section):
     vesws: Annotated[list[Vesw], BeforeValidator(_none_is_empty)] = Field(default_factory=list)
     em: Annotated[Em, BeforeValidator(em_section), also_accepts("external", "off", False, None)] = Em()
     subnet_manager: Annotated[
-        SubnetManagement,
-        BeforeValidator(subnet_manager_section),
-        also_accepts("builtin", "external", None),
+        SubnetManagement, BeforeValidator(subnet_manager_section), also_accepts("builtin", "external", None)
     ] = SubnetManagement()
     uplinks: Annotated[dict[LabName, Uplink], BeforeValidator(empty_is_default)] = Field(default_factory=dict)
     """Ways out of the lab, by name."""

@@ -21,14 +21,7 @@ from opavnic.lab.file.lab_sections import Host
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.sections import HOSTS_SCHEMA, LabName, Schema, also_accepts
 from opavnic.world.cleanups import Cleanups
-from opavnic.world.part import (
-    AppRequest,
-    Part,
-    PartRequest,
-    PartWorld,
-    RunningPart,
-    installed_parts,
-)
+from opavnic.world.part import AppRequest, Part, PartRequest, PartWorld, RunningPart, installed_parts
 from vema.base.sections import empty_is_default
 from vema.em.desired.problems import Problem, model_problems, path_text
 

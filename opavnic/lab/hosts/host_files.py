@@ -96,10 +96,7 @@ class HostFiles:
     """The files of one lab."""
 
     def __init__(
-        self,
-        directory: Path,
-        own: Mapping[str, bool],
-        vnics: Callable[[], Mapping[str, Sequence[NamedVnic]]],
+        self, directory: Path, own: Mapping[str, bool], vnics: Callable[[], Mapping[str, Sequence[NamedVnic]]]
     ) -> None:
         """Prepare; nothing is written yet.
 

@@ -168,10 +168,7 @@ def kernels_among(hosts: Iterable[HostBackend]) -> list[KernelHost]:
 
 @contextlib.asynccontextmanager
 async def kernel_hosts(
-    path: Path | None,
-    files: HostFiles | None,
-    reconciler: HostReconciler,
-    progress: Callable[[str], None],
+    path: Path | None, files: HostFiles | None, reconciler: HostReconciler, progress: Callable[[str], None]
 ) -> AsyncIterator[Kernels]:
     """Yield the kernels of a lab, none yet; all their processes have ended when the context is left.
 

@@ -191,11 +191,7 @@ def host_status(
         speed=host.speed,
         vnics=[
             vnic_status(
-                vnic,
-                by_name[vnic.port.name].frames(vnic.vport_num),
-                vesw_names,
-                why,
-                has_ended=has_ended,
+                vnic, by_name[vnic.port.name].frames(vnic.vport_num), vesw_names, why, has_ended=has_ended
             )
             for vnic in vnics
         ],

@@ -12,8 +12,6 @@ from typing import Any, Final
 from hfi_sim.fabric.topology import NodeKind
 from opavnic.lab.file.model import LabModel
 from opavnic.lab.file.spread import FREE_KEYS
-from opavnic.lab.file.topology import lab_topology
-from opavnic.world.em_node import EM_NODE
 from vema.em.desired.problems import KeyPath, Problem
 
 MAX_BYTES: Final = 1 << 16
@@ -26,24 +24,12 @@ MAX_LINKS: Final = 512
 MAX_FAULTS: Final = 64
 MAX_WORKERS: Final = 8
 
-_TOP: Final = frozenset(
-    (
-        "name",
-        "fabric",
-        "hosts",
-        "vesws",
-        "em",
-        "subnet_manager",
-        "faults",
-        "seed",
-        "datapath",
-        "driver_quirks",
-        "icrc",
-    )
-)
-_HOST: Final = frozenset(
-    ("number", "addresses", "sysctls", "routes", "hfis", "ports", "guid", "lid", "may_manage", "lnet")
-)
+_TOP: Final = frozenset((
+    "name", "fabric", "hosts", "vesws", "em", "subnet_manager", "faults", "seed", "datapath", "driver_quirks", "icrc",
+))  # fmt: skip
+_HOST: Final = frozenset((
+    "number", "addresses", "sysctls", "routes", "hfis", "ports", "guid", "lid", "may_manage", "lnet",
+))  # fmt: skip
 _SYSCTLS: Final = ("net.ipv4.", "net.ipv6.")
 _WHY: Final = {
     "exec": "it runs programs on this machine",
@@ -69,10 +55,10 @@ def untrusted_problems(data: Mapping[str, Any]) -> list[Problem]:
 
 def too_large(model: LabModel) -> list[Problem]:
     """Return what of a lab is more than an untrusted one may have."""
-    topology = lab_topology(model.fabric, model.hosts, [EM_NODE])
+    switches = sum(1 for _ in model.topology.of_kind(NodeKind.SWITCH))
     kinds = [
-        (("fabric", "topology"), sum(1 for _ in topology.of_kind(NodeKind.SWITCH)), MAX_SWITCHES, "switches"),
-        (("fabric", "topology"), len(topology.cables), MAX_LINKS, "links"),
+        (("fabric", "topology"), switches, MAX_SWITCHES, "switches"),
+        (("fabric", "topology"), len(model.topology.cables), MAX_LINKS, "links"),
         (("hosts",), sum(host.hfis * host.ports for host in model.hosts.values()), MAX_PORTS, "HFI ports"),
         (("vesws",), sum(len(vnics) for vnics in model.vnics.values()), MAX_VNICS, "VNICs"),
     ]
