@@ -33,7 +33,7 @@ from hfi_sim.engine.link.config import PLAIN_LINK
 from hfi_sim.engine.link.two_way import LinkOptions
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.guids import GuidSpace
-from hfi_sim.fabric.notices import FabricChange, FabricNotice, ObservedPacket, PacketObserver
+from hfi_sim.fabric.notices import FabricChange, FabricNotice, PacketObserver, TracedPacket
 from hfi_sim.management.mad.stack import MadStack
 from hfi_sim.management.pma.agent import METHODS, PerformanceAgent
 from hfi_sim.management.pma.ports import counted_hfi, counted_switch
@@ -325,7 +325,7 @@ class Fabric:
                 receiver.deliver(packet, token, in_port)
         elif isinstance(output, Observed):
             if (direction := self._directions.get(output.direction)) is not None:
-                observed = ObservedPacket(to_seconds(output.time), direction, output.packet, output.drop)
+                observed = TracedPacket(to_seconds(output.time), direction.name, output.packet, output.drop)
                 for observer in self._watched.get(direction, ()):
                     observer(observed)
         elif isinstance(output, FlowChanged):

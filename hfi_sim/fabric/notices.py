@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.nodes.cable import LinkDirection
 
 
 class FabricChange(Enum):
@@ -33,15 +32,16 @@ class FabricNotice:
 
 
 @dataclass(frozen=True, slots=True)
-class ObservedPacket:
+class TracedPacket:
     """A packet at the moment it entered a link."""
 
     time_s: float
     """On the fabric's clock."""
-    direction: LinkDirection
+    direction: str
+    """`h1:1->sw0:1`."""
     packet: bytes
     drop: Drop | None
     """Why it ended there; None: it went on its way."""
 
 
-PacketObserver = Callable[[ObservedPacket], None]
+PacketObserver = Callable[[TracedPacket], None]

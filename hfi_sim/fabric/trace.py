@@ -8,29 +8,13 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.base.counters import Drop
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.notices import ObservedPacket
-from hfi_sim.nodes.cable import LinkDirection
+from hfi_sim.fabric.notices import TracedPacket
 
 DEFAULT_KEEP: Final = 20_000
 _HEAD: Final = struct.Struct("<dI")
-
-
-@dataclass(frozen=True, slots=True)
-class TracedPacket:
-    """One packet at the moment it entered a link."""
-
-    time_s: float
-    """On the fabric's clock."""
-    direction: str
-    """`h1:1->sw0:1`."""
-    packet: bytes
-    drop: Drop | None
-    """Why it ended there; None: it went on its way."""
 
 
 class Trace:
@@ -40,19 +24,19 @@ class Trace:
         """Begin. Args: keep: how many of the last packets stay in `records`."""
         self.packets = 0
         self.records: deque[TracedPacket] = deque(maxlen=keep)
-        self._marks: dict[LinkDirection, bytes] = {}
+        self._marks: dict[str, bytes] = {}
         self._hash = hashlib.blake2b(digest_size=16)
         self._end = fabric.observe(self._observe)
 
-    def _observe(self, seen: ObservedPacket) -> None:
+    def _observe(self, seen: TracedPacket) -> None:
         self.packets += 1
         mark = self._marks.get(seen.direction)
         if mark is None:
-            mark = self._marks[seen.direction] = seen.direction.name.encode() + b" "
+            mark = self._marks[seen.direction] = seen.direction.encode() + b" "
         if seen.drop is not None:
             mark += seen.drop.encode()
         self._hash.update(_HEAD.pack(seen.time_s, len(seen.packet)) + mark + seen.packet)
-        self.records.append(TracedPacket(seen.time_s, seen.direction.name, seen.packet, seen.drop))
+        self.records.append(seen)
 
     @property
     def fingerprint(self) -> str:

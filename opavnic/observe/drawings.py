@@ -18,7 +18,7 @@ from opavnic.observe.timeline import clock_text, event_text
 from opavnic.state.em import EmEvent
 
 if TYPE_CHECKING:
-    from hfi_sim.fabric.trace import TracedPacket
+    from hfi_sim.fabric.notices import TracedPacket
 
 # --- events and packets over time --------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from opavnic.decode import meanings
 
 if TYPE_CHECKING:
     from hfi_sim.base.counters import Drop
-    from hfi_sim.fabric.trace import TracedPacket
+    from hfi_sim.fabric.notices import TracedPacket
 
 UNDER_WAY_MAX: Final = 10_000
 """Packets whose next hop is waited for; of more, the one that was seen first is taken to have arrived."""

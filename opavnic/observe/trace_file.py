@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 from hfi_sim.base.errors import InputError, WireError
 from hfi_sim.engine.link.capture import DROP_COMMENTS
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.wire.captures import NS_PER_S, CaptureReader, PcapngWriter, is_capture, packet_of
 from hfi_sim.wire.lrh16b import Lrh16B
 from opavnic.base.errors import OpavnicError

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from hfi_sim.fabric.faults import parse_match
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from opavnic.observe.capture import Capture
 from opavnic.observe.trace_file import TraceReader
 from opavnic.scenario import Hosts, Scenario, ScenarioEm

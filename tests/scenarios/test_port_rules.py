@@ -223,7 +223,7 @@ async def test_switch_sends_on_the_service_channel_that_its_two_ports_have(
     seen: list[tuple[str, int, bytes]] = []
     lab.fabric.observe(
         lambda observed: seen.append(
-            (observed.direction.name, sc_of(observed.packet), observed.packet[16:-5].rstrip(b"\0"))
+            (observed.direction, sc_of(observed.packet), observed.packet[16:-5].rstrip(b"\0"))
         )
     )
 

@@ -16,7 +16,7 @@ import typer
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.quantities import parse_whole
 from hfi_sim.base.types import LID_MAX
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.wire.mad.header import MAD_SIZE, TID, Mad, MadHeader, Method, awaits_response, method_of
 from opavnic.base.files import read_stream
 from opavnic.base.signals import interruptible

@@ -22,7 +22,7 @@ import typer
 from hfi_sim.base.errors import FaultError, WireError
 from hfi_sim.base.text import visible
 from hfi_sim.fabric.faults import parse_match
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from opavnic.base.signals import followed, interruptible
 from opavnic.cli.base.common import AsJson, LabOption, lab_client, place_names, size_option
 from opavnic.cli.base.output import EXIT_FAILED, EXIT_USAGE, Form, current_form, fail, print_line, say

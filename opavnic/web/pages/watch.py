@@ -13,9 +13,9 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from hfi_sim.base.errors import HfiSimError, WireError
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.fabric.topology.ibnet import loads
 from hfi_sim.fabric.topology.model import Topology
-from hfi_sim.fabric.trace import TracedPacket
 from opavnic.lab.ownership.client import LabClient, Model
 from opavnic.observe.capture_copy import NUMBER_HEADER
 from opavnic.observe.rates import Meter, Paces, Rates

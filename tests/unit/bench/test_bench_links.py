@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from opavnic.cli.main import main
 from opavnic.lab.file.parts import lab_model
 from opavnic.lab.file.topology import lab_topology

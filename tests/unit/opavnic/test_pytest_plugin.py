@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from opavnic.observe.trace_file import write_trace
 from program import run_pytest
 

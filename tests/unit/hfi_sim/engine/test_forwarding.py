@@ -11,7 +11,7 @@ from hfi_sim.engine.forwarding import is_astray, sc_leaving
 from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
-from hfi_sim.fabric.notices import ObservedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.wire.lrh16b import Lrh16B
 from hfi_sim.wire.packet import build_packet
@@ -34,10 +34,10 @@ def make(switches: int, link: LinkConfig) -> tuple[Fabric, HfiPort]:
     lead_around(list(fabric.switches.values()), groups=(GROUP,))
     passed = 0
 
-    def give_up(seen: ObservedPacket) -> None:
+    def give_up(seen: TracedPacket) -> None:
         nonlocal passed
         passed += 1
-        assert passed < 5000, f"a packet goes around for ever, now on {seen.direction.name}"
+        assert passed < 5000, f"a packet goes around for ever, now on {seen.direction}"
 
     fabric.observe(give_up)
     return fabric, ports[0]

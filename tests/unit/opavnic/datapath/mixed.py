@@ -19,7 +19,7 @@ from hfi_sim.engine.link.config import PLAIN_LINK, FlowControl, LinkConfig
 from hfi_sim.engine.python import PythonEngine
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults.manager import Faults
-from hfi_sim.fabric.notices import ObservedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.netdev.memory import memory_netdev
 from hfi_sim.nodes.cable import LinkPort
 from hfi_sim.subnet_manager import Routing, SubnetManager
@@ -149,9 +149,9 @@ class Mixed:
         ways = [direction for link in self.fabric.links for direction in link.directions]
         self.fabric.observe(self.note, [ways[way % len(ways)]])
 
-    def note(self, seen: ObservedPacket) -> None:
+    def note(self, seen: TracedPacket) -> None:
         """Note what an observer sees."""
-        self.observed.setdefault(seen.direction.name, []).append((seen.time_s, seen.packet, seen.drop))
+        self.observed.setdefault(seen.direction, []).append((seen.time_s, seen.packet, seen.drop))
 
     def capture(self, way: int, snap: int) -> None:
         """Capture what enters a direction from now on."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hfi_sim.base.errors import InputError
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.wire.icrc import Icrc
 from hfi_sim.wire.mad.fm_packet import build_fm_packet
 from hfi_sim.wire.mad.header import Method

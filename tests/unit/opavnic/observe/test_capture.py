@@ -13,7 +13,7 @@ from hfi_sim.base.errors import FaultError
 from hfi_sim.base.quantities import SizeOrTime
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import Match, parse_match
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.wire.captures import CaptureReader
 from opavnic.observe.capture import Capture
 from opavnic.observe.trace_file import TraceReader

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.wire.captures import PcapngWriter
 from opavnic.cli.main import main
 from opavnic.observe.drawings import way_drawing

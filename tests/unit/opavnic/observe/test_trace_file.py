@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hfi_sim.base.counters import Drop
 from hfi_sim.base.errors import WireError
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.wire.captures import DLT_USER0, interface_statistics, read_capture
 from opavnic.observe.trace_file import TraceReader, TraceWriter
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from hfi_sim.fabric.trace import TracedPacket
+from hfi_sim.fabric.notices import TracedPacket
 from hfi_sim.wire.captures import read_capture
 from lab_in_memory import pings
 from opavnic.lab.run.lab import Lab
