@@ -16,7 +16,7 @@ from hfi_sim.base.types import LID_NONE, LID_PERMISSIVE, SC_MANAGEMENT
 from hfi_sim.management.mad.agents import MadRequest
 from hfi_sim.management.mad.sending import QP_SMI
 from hfi_sim.management.mad.stack import MadStack
-from hfi_sim.management.smp.rules import Discard, Here, Next, Out, Routed, answered, arrived, sent
+from hfi_sim.management.smp.rules import Next, Out, Routed, SmpEnd, answered, arrived, sent
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.fm_packet import build_answer_packet
@@ -82,7 +82,7 @@ class SubnetInterface:
         port = self._port
         in_port = port.in_port if isinstance(port, SwitchPort0) else self._own_num
         way = arrived(smp, in_port, is_switch=isinstance(port, SwitchPort0))
-        if isinstance(way, Here) or (isinstance(way, Routed) and self._is_own(way.dlid)):
+        if way is SmpEnd.HERE or (isinstance(way, Routed) and self._is_own(way.dlid)):
             return self._end_here(smp, request, in_port, is_local=False)
         drop = self._pass(smp, way, request.pkey, own=False, is_9b=request.is_9b)
         return drop if drop is Drop.MAD_ROUTE else None  # what a port did not let out, it has counted
@@ -106,12 +106,12 @@ class SubnetInterface:
     # --- onwards -------------------------------------------------------------------------------------------
 
     def _pass(self, smp: Smp, way: Next, pkey: int, *, own: bool, is_9b: bool = False) -> Drop | None:
-        if isinstance(way, Discard):
+        if way is SmpEnd.DISCARD:
             return Drop.MAD_ROUTE
         if isinstance(way, Out):
             packet = self._packet(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey, is_9b)
             return self._leave(packet, way.port_num, pkey)
-        if isinstance(way, Here):
+        if way is SmpEnd.HERE:
             return self._loop_back(smp, LID_PERMISSIVE, LID_PERMISSIVE, pkey)
         lid = self._port.lid
         if own and self._port.has_lid(way.dlid):  # before a manager gives it a LID, that is 0
