@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from typing import Final
 
-from hfi_sim.base.entry_points import entry_points_of
+from hfi_sim.base.entry_points import JoinedRows, owner_of
 from hfi_sim.base.errors import FabricError
 from hfi_sim.routing.deadlock import find_cycle
 from hfi_sim.routing.dimension_order import NAME as DIMENSION_ORDER
@@ -23,19 +23,6 @@ from hfi_sim.routing.lane_shift import lane_shift
 
 RoutingEngine = Callable[[SwitchGraph], Routes]
 GROUP: Final = "opavnic.routing"
-
-
-def _all() -> dict[str, RoutingEngine]:
-    own: dict[str, RoutingEngine] = {
-        "min-hop": min_hop,
-        "up-down": up_down,
-        "fat-tree": fat_tree,
-        DIMENSION_ORDER: dimension_order,
-        LANE_SHIFT: lane_shift,
-    }
-    for point in entry_points_of(GROUP):
-        own.setdefault(point.name, _foreign(point))
-    return own
 
 
 def _foreign(point: EntryPoint) -> RoutingEngine:
@@ -59,10 +46,20 @@ def _foreign(point: EntryPoint) -> RoutingEngine:
 
 
 def _named(point: EntryPoint) -> str:
-    return f"routing engine {point.name} of {point.dist.name if point.dist else point.value}"
+    return f"routing engine {point.name} of {owner_of(point)}"
 
 
-ENGINES: Final = _all()
+ENGINES: Final[JoinedRows[RoutingEngine]] = JoinedRows(
+    {
+        "min-hop": min_hop,
+        "up-down": up_down,
+        "fat-tree": fat_tree,
+        DIMENSION_ORDER: dimension_order,
+        LANE_SHIFT: lane_shift,
+    },
+    GROUP,
+    _foreign,
+)
 """Engines by the name that lab files and the command line use."""
 DEFAULT_ENGINE: Final = "min-hop"
 _SAFE: Final = ("fat-tree", DIMENSION_ORDER, LANE_SHIFT, "up-down")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from hfi_sim.engine.link.rule import FaultKind, FaultTarget, Match
-from hfi_sim.fabric.faults.kinds import FaultSpec, OwnKind, kind_names, register
+from hfi_sim.fabric.faults.kinds import KINDS, FaultSpec, OwnKind, register
 from hfi_sim.fabric.faults.syntax import parse_fault, parse_match, spec_from_data, spec_text
 from hfi_sim.fabric.faults.targets import cut_between, directions_of, links_of
 
 __all__ = [
+    "KINDS",
     "FaultKind",
     "FaultSpec",
     "FaultTarget",
@@ -15,7 +16,6 @@ __all__ = [
     "OwnKind",
     "cut_between",
     "directions_of",
-    "kind_names",
     "links_of",
     "parse_fault",
     "parse_match",

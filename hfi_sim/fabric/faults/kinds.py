@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Annotated, Final
 
-from hfi_sim.base.entry_points import entry_points_of
+from hfi_sim.base.entry_points import JoinedRows, owner_of
 from hfi_sim.base.errors import FaultError
 from hfi_sim.base.options import RATE, SHARE, TIME, options_of
 from hfi_sim.base.text import unknown_name
@@ -76,44 +77,33 @@ class OwnKind:
 
 
 Kind = FaultKind | OwnKind
-_own: Final[dict[str, OwnKind]] = {}
-_INSTALLED: Final = {point.name: point for point in entry_points_of(GROUP)}
 
 
-def register(kind: OwnKind) -> None:
-    """Make a kind known in this process, in place of one of that name."""
-    _own[kind.value] = kind
-
-
-def kind_names() -> list[str]:
-    """Return the names of all kinds."""
-    return list(dict.fromkeys([*(kind.value for kind in FaultKind), *_own, *_INSTALLED]))
-
-
-def kind_named(name: str) -> Kind:
-    """Return a kind; one of a package is loaded when it is first asked for.
-
-    Raises:  FaultError: there is none, with the nearest name; or its package cannot be loaded.
-    """
-    if name in list(FaultKind):
-        return FaultKind(name)
-    if name not in _own and name in _INSTALLED:
-        _own[name] = _load(name)
-    if name not in _own:
-        raise FaultError(unknown_name("fault", name, kind_names()))
-    return _own[name]
-
-
-def _load(name: str) -> OwnKind:
-    point = _INSTALLED[name]
-    whose = f"fault {name} of {point.dist.name if point.dist else point.value}"
+def _load(point: EntryPoint) -> OwnKind:
+    whose = f"fault {point.name} of {owner_of(point)}"
     try:
         kind = point.load()
     except Exception as error:
         raise FaultError(f"{whose} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(kind, OwnKind) or kind.value != name:
-        raise FaultError(f'{whose}: {point.value} is not an OwnKind named "{name}"')
+    if not isinstance(kind, OwnKind) or kind.value != point.name:
+        raise FaultError(f'{whose}: {point.value} is not an OwnKind named "{point.name}"')
     return kind
+
+
+KINDS: Final[JoinedRows[Kind]] = JoinedRows({kind.value: kind for kind in FaultKind}, GROUP, _load)
+"""Kinds by name: those of the simulator, of programs, and of installed packages."""
+
+
+def register(kind: OwnKind) -> None:
+    """Make a kind known in this process, in place of one of that name."""
+    KINDS[kind.value] = kind
+
+
+def kind_named(name: str) -> Kind:
+    """Return a kind. Raises: FaultError: there is none, with the nearest name; or its package cannot be loaded."""
+    if name not in KINDS:
+        raise FaultError(unknown_name("fault", name, KINDS))
+    return KINDS[name]
 
 
 MIN_EVERY_S: Final = 1e-6

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint
 from typing import Any, Final, cast
 
-from hfi_sim.base.entry_points import entry_points_of
+from hfi_sim.base.entry_points import JoinedRows, owner_of
 from hfi_sim.base.errors import TopologyError
 from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.topology.model import End, Node, Topology
@@ -264,7 +264,7 @@ GROUP: Final = "opavnic.topologies"
 
 def _load(point: EntryPoint) -> Shape:
     """Return a shape of another package; one that cannot be loaded says so when it is asked for."""
-    whose = f"topology {point.name} of {point.dist.name if point.dist else point.value}"
+    whose = f"topology {point.name} of {owner_of(point)}"
     try:
         found = point.load()
         why = "" if isinstance(found, Shape) else f"{point.value} is not a Shape"
@@ -279,38 +279,7 @@ def _load(point: EntryPoint) -> Shape:
     return Shape(refuse)
 
 
-class _Shapes(MutableMapping[str, Shape]):
-    """Shapes by name. Packages are loaded at the first look-up: they import this module, too."""
-
-    def __init__(self) -> None:
-        self._shapes = dict(_OWN)
-        self._points = entry_points_of(GROUP)
-
-    @property
-    def _all(self) -> dict[str, Shape]:
-        points, self._points = self._points, ()
-        for point in points:
-            if point.name not in self._shapes:
-                self._shapes[point.name] = _load(point)
-        return self._shapes
-
-    def __getitem__(self, name: str) -> Shape:
-        return self._all[name]
-
-    def __setitem__(self, name: str, shape: Shape) -> None:
-        self._shapes[name] = shape
-
-    def __delitem__(self, name: str) -> None:
-        del self._all[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-
-SHAPES: Final = _Shapes()
+SHAPES: Final = JoinedRows(_OWN, GROUP, _load)
 """Kinds of topologies by the name that lab files and the command line use.
 
 Those of other packages are entry points of the group `opavnic.topologies`: the name is the kind, the object a `Shape`.

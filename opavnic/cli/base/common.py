@@ -152,11 +152,11 @@ def place_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def fault_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the words of a fault: its kind, `on`, a place."""
-    from hfi_sim.fabric.faults import kind_names
+    from hfi_sim.fabric.faults import KINDS
 
     said = ctx.params.get("fault") or []
     if not said:
-        return [kind for kind in kind_names() if kind.startswith(incomplete)]
+        return [kind for kind in KINDS if kind.startswith(incomplete)]
     return ["on"] if len(said) == 1 else place_names(ctx, incomplete)
 
 

@@ -28,7 +28,7 @@ def _print(faults: FaultsSet, as_json: bool) -> None:
 
 def _help() -> str:
     from hfi_sim.base.options import options_of
-    from hfi_sim.fabric.faults import Match, kind_names
+    from hfi_sim.fabric.faults import KINDS, Match
     from hfi_sim.fabric.faults.kinds import FAULT_OPTIONS
 
     named = [option for option in FAULT_OPTIONS.values() if option.key != "probability"]  # written as 20%
@@ -42,7 +42,7 @@ def _help() -> str:
     )
     return f"""Inject a fault; others stay as they are.
 
-    Kinds: {", ".join(kind_names())} (the driver of a host ends, with its agent and VNICs, and restarts; on em it is
+    Kinds: {", ".join(KINDS)} (the driver of a host ends, with its agent and VNICs, and restarts; on em it is
     the Ethernet Manager). Places: a host, switch or port (h1, sw0, h1:1), a link (h1--sw0), one direction of it
     (h1->sw0), * for all.
     Options: 20%, {general}, and {matches}; by kind {by_kind}.

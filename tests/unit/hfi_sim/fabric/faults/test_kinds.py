@@ -11,10 +11,10 @@ from hfi_sim.base.errors import FaultError
 from hfi_sim.engine.link.rule import Match
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import (
+    KINDS,
     FaultSpec,
     FaultTarget,
     OwnKind,
-    kinds,
     links_of,
     parse_fault,
     register,
@@ -48,7 +48,7 @@ class Bed:
 
 @pytest.fixture
 def bed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bed]:
-    monkeypatch.setattr(kinds, "_own", {})
+    monkeypatch.setattr(KINDS, "_rows", dict(KINDS))
     return Bed()
 
 
