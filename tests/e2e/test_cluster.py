@@ -73,6 +73,9 @@ def test_hosts_of_three_machines_are_one_lab(running: BenchCluster) -> None:
         done = inside(running, here, "ping", "-c3", "-i0.1", "-w30", H[there])
         assert " 3 received" in done.stdout, done.stdout
         assert "DUP!" not in done.stdout
+        assert H[there] in running.opavnic(
+            f"m{here[1]}", "exec", here, "--", "getent", "hosts", f"{there}.blue"
+        )
     at_rest(running)
 
 

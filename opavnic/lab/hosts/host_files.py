@@ -22,7 +22,7 @@ from typing import Final
 
 from hfi_sim.netdev.base import IpInterface
 from opavnic.lab.file.model import LabModel
-from opavnic.lab.hosts.vnics import HostVnic
+from opavnic.lab.hosts.vnics import HostVnic, plan_interfaces
 from opavnic.lab.ownership.runtime import ETC_HOSTS
 
 LOCALHOST: Final = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
@@ -160,11 +160,12 @@ class HostFiles:
 
 
 def named_vnics(
-    model: LabModel, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str]
+    model: LabModel, vnics: Iterable[HostVnic], vesw_names: Mapping[int, str], elsewhere: Iterable[str] = ()
 ) -> dict[str, list[NamedVnic]]:
     """Return the VNICs by host, with the addresses that they have now; a virtual machine with those kept for it.
 
-    Args:  vesw_names: names of known virtual switches by id.
+    Args:  vesw_names: names of known virtual switches by id. elsewhere: hosts on other machines, which have what the
+           lab file gives them.
     """
     hosts: dict[str, list[NamedVnic]] = {name: [] for name in model.hosts}
     vesws = {vesw.name: vesw for vesw in model.vesws}
@@ -176,6 +177,11 @@ def named_vnics(
             addresses = model.ips_of(vesws[vnic.asked.vesw.name], vnic.host)
         id_ = vnic.adapter.vesw_id or (0 if vnic.asked is None else vnic.asked.vesw.id)
         hosts[vnic.host].append((vesw_names.get(id_, vnic.interface), addresses))
+    for host in elsewhere:
+        if model.hosts[host].tap is None:
+            hosts[host] = [(item.vesw.name, item.addresses) for item in plan_interfaces(model, host)]
+        else:
+            hosts[host] = [(vesw.name, model.ips_of(vesw, host)) for vesw, _ in model.vnics[host]]
     return hosts
 
 

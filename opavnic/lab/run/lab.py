@@ -296,7 +296,8 @@ class Lab(BuiltLab):
     def _named_vnics(self) -> dict[str, list[NamedVnic]]:
         if self._world is None:
             return {}
-        return named_vnics(self.model, self.vnics(), self._vesw_names())
+        elsewhere = () if self.share is None else self.share.elsewhere
+        return named_vnics(self.model, self.vnics(), self._vesw_names(), elsewhere)
 
     def _lose_guest(self, host: str, reason: str) -> None:
         log.error(
