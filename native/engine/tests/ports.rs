@@ -10,10 +10,11 @@ use engine::link::config::{Egress, MAX_VLS, ScToSc};
 use engine::outputs::{Output, PortId};
 use engine::packet::{Packet, becn, sc};
 use engine::port::{Address, RX_BUFFER_BYTES};
+use engine::random::Stream;
 use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
 use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
 use engine::testing::star::{GROUP, PKEY, star};
-use wire::{HeaderFields, HeaderWords, LID_PERMISSIVE, MAX_PACKET, VNIC_HEADER, seal, sizes};
+use wire::{HeaderFields, HeaderWords, L4_FM, LID_PERMISSIVE, MAX_PACKET, VNIC_HEADER, seal, sizes};
 
 /// P_Keys that the HFI ports have beside `PKEY`.
 const OTHER: u16 = 0x8003;
@@ -124,6 +125,7 @@ fn assert_received(engine: &mut Engine, sent: Sent, ports: &[PortId], on: u32) {
 fn sender_may_be_itself_only_and_in_its_partitions() {
     for (sent, drop) in [
         (Sent { slid: 2, ..PLAIN }, Drop::TxSlid),
+        (Sent { slid: 2, ..MANAGEMENT }, Drop::TxSlid),
         (Sent { slid: LID_PERMISSIVE, ..PLAIN }, Drop::TxSlid),
         (Sent { dlid: 0, ..PLAIN }, Drop::TxDlid),
         (Sent { pkey: 0x8004, ..PLAIN }, Drop::TxPkey),
@@ -175,6 +177,14 @@ fn port_that_is_not_active_passes_management_only() {
 }
 
 #[test]
+fn port_without_a_cable_sends_nothing() {
+    let mut engine = Engine::default();
+    let port = engine.add_port();
+    engine.set_port(0, port, port_config(PortState::Active, 1));
+    assert_lost(&mut engine, PLAIN, Drop::TxPortDown, End::Hfi(port));
+}
+
+#[test]
 fn switch_port_admits_the_partitions_of_its_neighbour_and_of_management_all_but_full() {
     let only = || Some([PKEY].into());
     let with = |config: SwitchPortConfig, port: u16| {
@@ -200,6 +210,12 @@ fn switch_port_admits_the_partitions_of_its_neighbour_and_of_management_all_but_
         } else {
             assert_lost(&mut outward(), sent, Drop::SwPkeyOut, End::Switch(0, 2));
         }
+    }
+    let (mut engine, foreign) = (inward(), Sent { pkey: OTHER, ..PLAIN });
+    for (len, drop) in [(15, "sw_malformed"), (16, "sw_pkey_in")] {
+        engine.inject(0, 0, foreign.packet()[..len].into(), foreign.address());
+        engine.handle_timeout(LONG);
+        assert_eq!(dropped(&mut engine), [(drop, 1)], "of {len} bytes");
     }
 }
 
@@ -255,14 +271,14 @@ fn packet_without_a_way_out_of_the_switch_is_lost_where_it_came_or_would_leave()
     assert_lost(&mut with(GROUP_BASE), PLAIN, Drop::RxDlid, End::Hfi(2)); // by the first of the group
 
     let mut engine = engine();
-    let zeros = [0u8; 100]; // of another L2
-    for bytes in [&zeros[..12], &zeros, &PLAIN.packet()[..16]] {
+    let (zeros, whole) = ([0u8; 100], PLAIN.packet()); // zeros are of another L2
+    for bytes in [&zeros[..12], &zeros, &whole[..12], &whole[..15], &whole[..16]] {
         engine.inject(0, 0, bytes.into(), PLAIN.address());
     }
     engine.set_switch(LONG, 0, false);
     engine.inject(LONG, 0, PLAIN.packet(), PLAIN.address());
     engine.handle_timeout(2 * LONG);
-    assert_eq!(dropped(&mut engine), [("sw_malformed", 2), ("sw_down", 1), ("rx_truncated", 1)]);
+    assert_eq!(dropped(&mut engine), [("sw_malformed", 4), ("sw_down", 1), ("rx_truncated", 1)]);
     assert_eq!(received(&mut engine), []);
 }
 
@@ -295,6 +311,9 @@ fn port_0_of_a_switch_gets_what_is_for_it_and_sends_like_any_other() {
     assert_eq!(dropped(&mut engine), [("sw_no_route", 1)], "no port has LID 0");
 
     let (mut engine, port0) = with(PortState::Active);
+    let mut config = port_config(PortState::Active, 9);
+    config.egress.vl_mtus = Some([0; MAX_VLS]); // a limit of its link, which it has not
+    engine.set_port(0, port0, config);
     let from = Sent { slid: 9, ..PLAIN };
     assert_eq!(engine.inject(0, port0, from.packet(), from.address()), None);
     assert_eq!(engine.direct(0, port0, 3, &Sent { slid: 9, dlid: 3, ..PLAIN }.packet()), None);
@@ -348,11 +367,68 @@ fn copies_go_to_the_other_ports_of_the_group_and_to_those_that_have_joined() {
     engine.inject(0, 0, to_group.packet(), to_group.address());
     engine.handle_timeout(LONG);
     assert_eq!(received(&mut engine), [(port0, 0), (1, 0)]);
-    let copies = engine.take_counted().into_iter().find_map(|counted| match counted {
-        Counted::Switch { counted, .. } => Some((counted.element.copies, counted.element.out_packets)),
-        _ => None,
-    });
-    assert_eq!(copies, Some((1, 2)));
+    let copies = |engine: &mut Engine| {
+        engine.take_counted().into_iter().find_map(|counted| match counted {
+            Counted::Switch { counted, .. } => Some((counted.element.copies, counted.element.out_packets)),
+            _ => None,
+        })
+    };
+    assert_eq!(copies(&mut engine), Some((1, 2)));
+    let mut engine = with(&[1, 2]);
+    engine.inject(0, 0, to_group.packet(), to_group.address());
+    engine.handle_timeout(LONG);
+    assert_eq!(copies(&mut engine), Some((0, 1)), "what goes to one port is no copy");
+}
+
+#[test]
+fn packet_has_visited_each_switch_that_it_enters_and_no_more_than_there_are() {
+    let mut engine = engine();
+    let port0 = engine.add_port0(0);
+    engine.set_port(0, port0, port_config(PortState::Active, 9));
+    let streams = [0, 1].map(|seed| (Stream::new(seed), Stream::new(seed)));
+    let leaves = engine.add_link([End::Switch(0, 4), End::Boundary], [(&FAST, None); 2], streams);
+    engine.set_switch_port(0, 0, 4, active());
+    let lft = LinearTable { entries: [0, 1, 2, 4].into(), groups: vec![] };
+    engine.set_tables(0, 0, lft, MulticastTable::from_iter([(GROUP, Arc::from([2, 4]))]));
+    let away = Sent { dlid: 3, ..PLAIN };
+    engine.inject(0, 0, away.packet(), away.address());
+    engine.direct(0, port0, 4, &Sent { slid: 9, ..away }.packet());
+    engine.handle_timeout(LONG);
+    let hops: Vec<u32> = std::iter::from_fn(|| engine.poll_output())
+        .filter_map(|output| match output {
+            Output::Departed { burst, .. } => Some(burst.hops()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(hops, [1, 1]);
+    for (dlid, drop) in [(2, "sw_no_route"), (GROUP, "sw_no_group")] {
+        let packet = Sent { slid: 3, dlid, ..PLAIN }.packet();
+        engine.take_counted();
+        engine.cross(LONG, leaves + 1, packet.clone(), 0);
+        engine.handle_timeout(2 * LONG);
+        assert_eq!((received(&mut engine), dropped(&mut engine)), (vec![(1, 0)], vec![]));
+        engine.cross(2 * LONG, leaves + 1, packet, 1);
+        engine.handle_timeout(3 * LONG);
+        assert_eq!((received(&mut engine), dropped(&mut engine)), (vec![], vec![(drop, 1)]));
+    }
+}
+
+#[test]
+fn deadline_is_at_a_switch_only_where_its_port_0_may_get_a_mad() {
+    let mut mad = MANAGEMENT.packet().to_vec();
+    mad[8] = L4_FM; // bits 64 to 71
+    for (state, bytes, at_switch) in [
+        (PortState::Active, &mad[..], true),
+        (PortState::Active, &MANAGEMENT.packet()[..], false),
+        (PortState::Down, &mad[..], false),
+    ] {
+        let mut engine = engine();
+        let port0 = engine.add_port0(0);
+        engine.set_port(0, port0, port_config(state, 9));
+        engine.inject(0, 0, bytes.into(), MANAGEMENT.address());
+        let (arrival, latency) = (82 + 300, 300); // 1 KiB at 100 Gbit/s
+        assert_eq!(engine.deadline(), Some(if at_switch { arrival } else { arrival + latency }));
+    }
 }
 
 #[test]
@@ -369,7 +445,7 @@ fn receiver_refuses_what_is_not_for_it_not_of_its_partitions_or_not_whole() {
         let port = pair.add_port();
         pair.set_port(0, port, port_config(PortState::Active, lid));
     }
-    let streams = [0, 1].map(|seed| (engine::random::Stream::new(seed), engine::random::Stream::new(seed)));
+    let streams = [0, 1].map(|seed| (Stream::new(seed), Stream::new(seed)));
     pair.add_link([End::Hfi(0), End::Hfi(1)], [(&FAST, None); 2], streams);
     let to_any = Sent { dlid: LID_PERMISSIVE, ..MANAGEMENT };
     assert_received(&mut pair, to_any, &[1], SC_MANAGEMENT);
@@ -389,25 +465,27 @@ fn receiver_refuses_what_is_not_for_it_not_of_its_partitions_or_not_whole() {
 #[test]
 fn stalled_port_keeps_a_mebibyte_and_gives_it_in_order_when_it_goes_on() {
     let mut engine = engine();
+    let most = RX_BUFFER_BYTES / PLAIN.packet().len();
     let mut now = 0;
-    for _ in 0..2 {
+    for sent in [1, most, most + 1] {
         engine.stall_port(now, 1, true);
-        let most = RX_BUFFER_BYTES / PLAIN.packet().len();
-        for number in 0..=most {
-            engine.inject(now, 0, PLAIN.packet(), PLAIN.address());
+        let channels = (0..sent as u32).map(|number| number % SC_MANAGEMENT);
+        for sc in channels.clone() {
+            engine.inject(now, 0, Sent { sc, ..PLAIN }.packet(), PLAIN.address());
             now += 10_000;
             engine.handle_timeout(now);
-            let overflow = [("rx_overflow", 1)];
-            assert_eq!(dropped(&mut engine), if number == most { &overflow[..] } else { &[] });
         }
+        let overflow = [("rx_overflow", 1)];
+        assert_eq!(dropped(&mut engine), if sent > most { &overflow[..] } else { &[] });
         assert_eq!(received(&mut engine), []);
         engine.stall_port(now, 1, false);
-        assert_eq!(received(&mut engine).len(), most, "and its room is free again");
+        let kept: Vec<_> = channels.take(most).map(|sc| (1, sc)).collect();
+        assert_eq!(received(&mut engine), kept, "and its room is free again");
     }
     let errors = engine.port_errors(now, End::Hfi(1));
     assert_eq!(
         errors.iter().map(|error| (error.reason, error.packets)).collect::<Vec<_>>(),
-        [(Drop::RxOverflow, 2)]
+        [(Drop::RxOverflow, 1)]
     );
 }
 
@@ -422,6 +500,7 @@ fn data_that_is_no_packet_is_refused_and_counted() {
         (PortState::Active, &longest[..], Some(Drop::TxMalformed)),
         (PortState::Active, &[&longest[..], &[0]].concat()[..], Some(Drop::TxMtu)),
         (PortState::Down, &whole[..], Some(Drop::TxPortDown)),
+        (PortState::Down, &whole[..whole.len() - 1], Some(Drop::TxPortDown)),
     ] {
         let mut engine = engine();
         engine.set_port(0, 0, port_config(state, 1));

@@ -12,6 +12,7 @@ use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
 use engine::outputs::{DirectionId, Output};
 use engine::random::Stream;
 use engine::share::Share;
+use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
 use engine::testing::line::{FAST, one_lane};
 use engine::testing::ring::{PORTS, RING, ring_over};
 use engine::testing::star::PKEY;
@@ -299,6 +300,19 @@ fn train_goes_where_nothing_on_its_way_looks_at_single_packets() {
             assert_eq!(together(&mut bed), if is_on_way { vec![1; 10] } else { vec![10] });
             bed.engine.observe(bed.now, direction, false);
         }
+    }
+}
+
+#[test]
+fn train_takes_one_of_several_equal_paths() {
+    for group in 0..2 {
+        let mut bed = TwoHosts::default();
+        let lft = LinearTable {
+            entries: [0, 1, GROUP_BASE + group].into(),
+            groups: vec![[2].into(), [2, 2].into()],
+        };
+        bed.engine.set_tables(0, 0, lft, MulticastTable::default());
+        assert_eq!(together(&mut bed), [10]);
     }
 }
 
