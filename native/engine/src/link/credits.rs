@@ -135,11 +135,6 @@ impl Lanes {
         self.lanes[self.sc_to_vl[sc as usize] as usize].queued
     }
 
-    /// How many there are, those included that are no longer used.
-    pub fn vls(&self) -> usize {
-        self.lanes.len()
-    }
-
     /// The VL of the first packet on the wire.
     pub fn first_vl(&self) -> u8 {
         self.vls_on_wire.front().copied().unwrap_or_default()
@@ -200,14 +195,9 @@ impl Lanes {
     }
 
     /// Return, as bits, the VLs that have packets to send and no room for them.
-    fn blocked(&self, mut vls: Range<usize>) -> u16 {
-        let mut bits = 0;
-        for vl in &mut vls {
-            let first = self.lanes[vl].queue.front();
-            bits |= u16::from(first.is_some_and(|first| !self.has_room(vl, first.burst.packet.len() as u64)))
-                << vl;
-        }
-        bits
+    fn blocked(&self, vls: Range<usize>) -> u16 {
+        let is_blocked = |vl: usize| !self.lanes[vl].queue.is_empty() && !self.can_send(vl);
+        vls.map(|vl| u16::from(is_blocked(vl)) << vl).sum()
     }
 
     fn can_send(&self, vl: usize) -> bool {
@@ -312,7 +302,7 @@ impl Lanes {
         }
         lane.queued += waiting.burst.packet.len() as u64;
         lane.queue.push_back(waiting);
-        if is_first && self.hoq_lives.is_some() {
+        if is_first {
             self.watch_heads(state, now);
         }
         if self.arbiter.is_some() {
@@ -343,7 +333,7 @@ impl Lanes {
     /// Note the head-of-queue lifetimes; only switches have them.
     fn limit_heads(&mut self, flow: &FlowControl, egress: &Egress) {
         let lives = egress.hoq_lives_ns(flow);
-        let is_limited = self.source.is_none() && lives.iter().any(|life| *life > 0);
+        let is_limited = self.source.is_none() && lives != [0; MAX_VLS];
         self.hoq_lives = is_limited.then(|| Box::new(lives));
     }
 
