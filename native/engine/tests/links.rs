@@ -105,6 +105,20 @@ fn packets_without_credits_wait_up_to_the_limit_of_the_queue_and_no_further() {
 }
 
 #[test]
+fn packets_that_keep_their_room_before_a_switch_wait_without_a_limit() {
+    let flow = FlowControl { buffer_bytes: len(), ..one_lane() };
+    let mut line = Line::with(1, &STEADY, Some(&flow));
+    let last = line.way[1];
+    line.engine.set_link(0, last, &LinkConfig { queue_bytes: 0, ..STEADY });
+    for _ in 0..2 {
+        line.send(0, line.packet(8000));
+    }
+    line.engine.handle_timeout(STEP);
+    assert_eq!(lanes(&line, last).waiting, [len()]);
+    assert_eq!(drops(&mut line, last, Drop::LinkOverflow), 0);
+}
+
+#[test]
 fn buffer_takes_what_fits_exactly_and_when_empty_one_packet_of_any_size() {
     for (buffer_bytes, fit) in [(2 * len(), 2), (2 * len() - 1, 1), (len() - 1, 1)] {
         let mut line = Line::with(0, &STEADY, Some(&FlowControl { buffer_bytes, ..one_lane() }));
@@ -123,6 +137,9 @@ fn packet_that_would_fit_does_not_overtake_one_of_its_lane_that_waits() {
     for frame in [8000, 8000, 60] {
         line.send(0, line.packet(frame));
     }
+    assert_eq!((lanes(&line, 0).waiting, lanes(&line, 0).blocked), (vec![len() + 88], vec![true]));
+    line.engine.set_flow(0, 0, &FlowControl { fecn_bytes: 1, ..flow });
+    assert_eq!(lanes(&line, 0).waiting, [len() + 88], "nor when the lanes look for what can go on");
     let lengths: Vec<u64> = taken(&mut line, 0).iter().map(|packet| packet.len() as u64).collect();
     assert_eq!(lengths, [len(), len(), 88]);
 }
@@ -157,6 +174,24 @@ fn lane_takes_its_own_room_first_then_of_what_all_share_and_no_more() {
         line.engine.release(now + 10 * STEP, *token);
     }
     assert_eq!(lanes(&line, 0).credits, [2 * len, 2 * len]);
+}
+
+#[test]
+fn lane_has_no_more_of_what_all_share_than_its_part() {
+    let of_lanes = |bytes: u64| std::array::from_fn(|lane| if lane < 2 { bytes } else { 0 });
+    let buffers = Buffers { dedicated: of_lanes(0), shared: of_lanes(2 * len()), overall_shared: 3 * len() };
+    let mut line = Line::with(0, &STEADY, Some(&two_lanes()));
+    let mut config = port_config(1);
+    config.egress.buffers = Some(buffers.into());
+    line.engine.set_port(0, 0, config);
+    for sc in [0, 0, 0, 1, 1] {
+        let packet = packet_on(&mut line, sc);
+        line.send(0, packet);
+    }
+    line.engine.handle_timeout(STEP);
+    let LanesStatus { waiting, occupied, credits, .. } = lanes(&line, 0);
+    assert_eq!((waiting, occupied), (vec![len(); 2], vec![2 * len(), len()]));
+    assert_eq!(credits, [0, 0]);
 }
 
 #[test]
@@ -300,7 +335,7 @@ fn packets_that_wait_go_on_when_their_buffer_grows() {
         line.send(0, line.packet(8000));
     }
     line.engine.set_flow(STEP, 0, &FlowControl { buffer_bytes: 2 * len(), ..one_lane() });
-    assert_eq!(lanes(&line, 0).waiting, [len()]);
+    assert_eq!((lanes(&line, 0).waiting, line.engine.waiting_on(0, 0)), (vec![len()], len()));
     line.engine.set_flow(
         STEP,
         0,
@@ -349,6 +384,8 @@ fn new_shares_act_on_what_waits_and_other_settings_forget_nothing() {
     assert_eq!(with(&FlowControl { high: 0b10, ..flow.clone() }), [0, 1, 1, 0]);
     assert_eq!(with(&FlowControl { high: 0b01, ..flow.clone() }), [0, 0, 1, 1]);
     assert_eq!(with(&FlowControl { fecn_bytes: 1, ..flow.clone() }), [0, 1, 0, 1], "lane 0 has had its turn");
+    let more = FlowControl { weights: vec![1; 3], ..flow.clone() };
+    assert_eq!(with(&more), [0, 0, 1, 1], "all begin anew where there is one more");
 }
 
 #[test]
@@ -458,6 +495,37 @@ fn queue_at_switch(hoq_code: u8) -> (Line, u64) {
     let waits = 2 * len() + LATENCY;
     line.engine.handle_timeout(waits + 200);
     (line, waits)
+}
+
+#[test]
+fn lifetimes_end_one_after_the_other_and_an_idle_lane_waits_for_nothing() {
+    let flow = FlowControl { weights: vec![1; 3], buffer_bytes: 1 << 20, ..two_lanes() };
+    let mut line = Line::with(1, &STEADY, Some(&flow));
+    let last = line.way[1];
+    line.engine.set_flow(0, last, &FlowControl { buffer_bytes: len(), ..flow });
+    let mut hoq_codes = [0; MAX_VLS];
+    (hoq_codes[0], hoq_codes[1]) = (3, 1);
+    let egress = Egress { hoq_codes: Some(hoq_codes), ..Egress::default() };
+    let config = SwitchPortConfig { egress, ..SwitchPortConfig::plain(PortState::Active) };
+    line.engine.set_switch_port(0, 0, 2, config);
+    for sc in [0, 1, 0, 1] {
+        let packet = packet_on(&mut line, sc);
+        line.send(0, packet);
+    }
+    // the third and the fourth find the room taken that the first and the second have got
+    let [first, second] = [4 * len() + LATENCY + 8192, 3 * len() + LATENCY + 32_768];
+    for (now, waiting) in [
+        (first - 1, [len(), len(), 0]),
+        (first, [len(), 0, 0]),
+        (second - 1, [len(), 0, 0]),
+        (second, [0; 3]),
+    ] {
+        line.engine.handle_timeout(now);
+        assert_eq!(lanes(&line, last).waiting, waiting, "at {now}");
+    }
+    assert_eq!(drops(&mut line, last, Drop::LinkHoq), 2);
+    let waited: Vec<u64> = line.engine.vl_counters(STEP, last).1.iter().map(|vl| vl.wait_ns).collect();
+    assert_eq!(waited, [32_768, 8192, 0]);
 }
 
 #[test]
@@ -647,6 +715,21 @@ fn fault_spares_what_it_is_to_skip_and_hits_as_often_as_it_is_to() {
     assert_eq!(arrivals(3, late), [0, 3500, 4500]);
     let never = FaultRule { chance: 0, ..rule(FaultKind::Loss) };
     assert_eq!(arrivals(2, never), [0, 1000]);
+}
+
+#[test]
+fn packets_that_arrive_count_on_the_lane_of_each() {
+    let mut line = Line::with(0, &STEADY, Some(&two_lanes()));
+    for sc in [1, 0, 0] {
+        let packet = packet_on(&mut line, sc);
+        line.send(0, packet);
+    }
+    let counted = |line: &mut Line, now: u64| {
+        line.engine.handle_timeout(now);
+        line.engine.vl_counters(now, 0).1.iter().map(|vl| vl.packets).collect::<Vec<_>>()
+    };
+    let found = [1, 2, 3].map(|number| counted(&mut line, number * len() + LATENCY));
+    assert_eq!(found, [[0, 1], [1, 1], [2, 1]]);
 }
 
 /// Return what a direction has counted: in, copies, out, dropped, and what is inside.
