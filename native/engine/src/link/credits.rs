@@ -17,7 +17,6 @@
 //! send packet by packet.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 
 use super::arbiter::Arbiter;
 use super::config::{Buffers, Egress, FlowControl, MAX_VLS, ScToVl};
@@ -150,7 +149,6 @@ impl Lanes {
         flow: &FlowControl,
         egress: &Egress,
     ) {
-        let blocked = self.blocked(0..self.lanes.len());
         let before = self.lanes.len();
         let lanes = before.max(flow.vls());
         self.lanes.resize_with(lanes, Lane::default);
@@ -164,7 +162,7 @@ impl Lanes {
             self.arbiter = Some(Arbiter::new(shares));
         }
         self.limit_heads(flow, egress);
-        self.go_on(wire, state, now, blocked);
+        self.go_on(wire, state, now);
         self.watch_heads(state, now);
         self.wake(state, now);
         if let Some(most) = self.lanes.iter().map(|lane| lane.queued).max() {
@@ -194,12 +192,6 @@ impl Lanes {
         self.lanes[vl].occupied == 0 || size <= self.free(vl)
     }
 
-    /// Return, as bits, the VLs that have packets to send and no room for them.
-    fn blocked(&self, vls: Range<usize>) -> u16 {
-        let is_blocked = |vl: usize| !self.lanes[vl].queue.is_empty() && !self.can_send(vl);
-        vls.map(|vl| u16::from(is_blocked(vl)) << vl).sum()
-    }
-
     fn can_send(&self, vl: usize) -> bool {
         self.lanes[vl].queue.front().is_some_and(|first| self.has_room(vl, first.burst.packet.len() as u64))
     }
@@ -212,13 +204,13 @@ impl Lanes {
                 *held.entry((vl as u8, credit.direction, credit.vl, packet)).or_default() += credit.size;
             }
         }
-        let blocked = self.blocked(0..self.lanes.len());
+        let vls = 0..self.lanes.len();
         LanesStatus {
-            credits: (0..self.lanes.len()).map(|vl| self.free(vl)).collect(),
+            credits: vls.clone().map(|vl| self.free(vl)).collect(),
             waiting: self.lanes.iter().map(|lane| lane.queued).collect(),
             occupied: self.lanes.iter().map(|lane| lane.occupied).collect(),
             fecn_marked: self.fecn_marked,
-            blocked: (0..self.lanes.len()).map(|vl| blocked >> vl & 1 == 1).collect(),
+            blocked: vls.map(|vl| !self.lanes[vl].queue.is_empty() && !self.can_send(vl)).collect(),
             held: held
                 .into_iter()
                 .map(|((vl, direction, of_vl, packet), bytes)| (vl, direction, of_vl, packet, bytes))
@@ -359,7 +351,6 @@ impl Lanes {
     /// Remove and return the first packets that have been waiting for their lifetime, one of each VL.
     pub fn heads_expire(&mut self, wire: &mut Wire, state: &mut State, now: u64) -> Vec<Burst> {
         self.hoq_event = 0;
-        let blocked = self.blocked(0..self.lanes.len());
         let lives = self.hoq_lives.as_deref().copied().unwrap_or_default();
         let mut expired = Vec::new();
         for (vl, life) in lives.into_iter().enumerate().take(self.lanes.len()).filter(|(_, life)| *life > 0) {
@@ -378,8 +369,7 @@ impl Lanes {
             }
             expired.push(burst);
         }
-        self.go_on(wire, state, now, blocked);
-        self.wake(state, now);
+        self.go_on(wire, state, now);
         self.watch_heads(state, now);
         expired
     }
@@ -387,9 +377,7 @@ impl Lanes {
     /// Note that a VL sends now. If the VL that sent before has more packets, it waits since its last one left.
     fn take_wire(&mut self, wire: &Wire, vl: usize) {
         let last = std::mem::replace(&mut self.last_vl, vl);
-        if last != vl {
-            self.lanes[last].since = self.lanes[last].since.max(wire.free_from());
-        }
+        self.lanes[last].since = self.lanes[last].since.max(wire.free_from());
     }
 
     /// Return how long a VL with packets to send has been waiting, in nanoseconds.
@@ -434,23 +422,15 @@ impl Lanes {
 
     /// Take a returned credit, and send the packets that waited for it.
     pub fn give_back(&mut self, wire: &mut Wire, state: &mut State, now: u64, credit: Credit) {
-        let vl = usize::from(credit.vl);
-        if self.arbiter.is_none() {
-            self.lanes[vl].occupied -= credit.size;
-            return self.go_on(wire, state, now, 0);
-        }
-        let affected = if self.rooms.overall_shared > 0 { 0..self.lanes.len() } else { vl..vl + 1 };
-        let blocked = self.blocked(affected);
-        self.lanes[vl].occupied -= credit.size;
-        self.go_on(wire, state, now, blocked);
+        self.lanes[usize::from(credit.vl)].occupied -= credit.size;
+        self.go_on(wire, state, now);
     }
 
-    /// Send packets for which there may be room now; the VLs of `blocked` had no room before.
-    fn go_on(&mut self, wire: &mut Wire, state: &mut State, now: u64, blocked: u16) {
+    /// Send packets for which there may be room now.
+    fn go_on(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
         if let Some(arbiter) = &mut self.arbiter {
-            for vl in (0..self.lanes.len()).filter(|vl| blocked >> vl & 1 == 1) {
-                arbiter.woke(vl);
-            }
+            // those that could send before have had no less than the one that was served last
+            (0..self.lanes.len()).for_each(|vl| arbiter.woke(vl));
             self.wake_for_wire(wire, state, now);
             return;
         }
@@ -520,20 +500,16 @@ impl Lanes {
         }
     }
 
-    /// Send the packets that can be sent now, and the rest when the wire is free again.
+    /// Send a packet that can be sent now, and the rest when the wire is free again.
     fn arbitrate(&mut self, wire: &mut Wire, state: &mut State, now: u64) {
-        loop {
-            let ready = self.ready();
-            let Some(arbiter) = self.arbiter.as_mut().filter(|_| ready != 0) else { break };
+        let ready = self.ready();
+        if let Some(arbiter) = self.arbiter.as_mut().filter(|_| ready != 0) {
             let turn = arbiter.choose(ready);
             let size = self.lanes[turn.vl].queue.front().map_or(0, |first| first.burst.packet.len());
             arbiter.sent(turn, size as u64);
             self.send_next(wire, state, now, turn.vl);
-            if wire.free_from() > now {
-                if self.ready() != 0 {
-                    self.schedule_wire(wire, state);
-                }
-                break;
+            if self.ready() != 0 {
+                self.schedule_wire(wire, state);
             }
         }
         self.wake(state, now);
