@@ -508,24 +508,24 @@ fn lifetimes_end_one_after_the_other_and_an_idle_lane_waits_for_nothing() {
     let egress = Egress { hoq_codes: Some(hoq_codes), ..Egress::default() };
     let config = SwitchPortConfig { egress, ..SwitchPortConfig::plain(PortState::Active) };
     line.engine.set_switch_port(0, 0, 2, config);
-    for sc in [0, 1, 0, 1] {
+    for sc in [0, 1, 0, 1, 1] {
         let packet = packet_on(&mut line, sc);
         line.send(0, packet);
     }
-    // the third and the fourth find the room taken that the first and the second have got
-    let [first, second] = [4 * len() + LATENCY + 8192, 3 * len() + LATENCY + 32_768];
-    for (now, waiting) in [
-        (first - 1, [len(), len(), 0]),
-        (first, [len(), 0, 0]),
-        (second - 1, [len(), 0, 0]),
-        (second, [0; 3]),
-    ] {
+    // the last three find the room taken that the first two have got
+    let (third, fourth) = (3 * len() + LATENCY + 32_768, 4 * len() + LATENCY + 8192);
+    for (now, [after, before]) in [(fourth, [1, 2]), (fourth + 8192, [0, 1])] {
+        line.engine.handle_timeout(now - 1);
+        assert_eq!(lanes(&line, last).waiting, [len(), before * len(), 0], "before {now}");
         line.engine.handle_timeout(now);
-        assert_eq!(lanes(&line, last).waiting, waiting, "at {now}");
+        assert_eq!(lanes(&line, last).waiting, [len(), after * len(), 0], "at {now}");
     }
-    assert_eq!(drops(&mut line, last, Drop::LinkHoq), 2);
+    line.engine.handle_timeout(third - 1);
+    assert_eq!(lanes(&line, last).waiting, [len(), 0, 0]);
+    line.engine.handle_timeout(third);
+    assert_eq!((lanes(&line, last).waiting, drops(&mut line, last, Drop::LinkHoq)), (vec![0; 3], 3));
     let waited: Vec<u64> = line.engine.vl_counters(STEP, last).1.iter().map(|vl| vl.wait_ns).collect();
-    assert_eq!(waited, [32_768, 8192, 0]);
+    assert_eq!(waited, [32_768, 2 * 8192, 0]);
 }
 
 #[test]
@@ -536,16 +536,16 @@ fn lifetime_begins_when_a_packet_becomes_the_first_and_the_next_one_goes_on_if_i
     assert_eq!(drops(&mut line, last, Drop::LinkHoq), 1);
     assert_eq!((lanes(&line, last).waiting, lanes(&line, last).occupied), (vec![0], vec![len() + 88]));
 
-    for (then, lives) in [(3000, true), (4097, false)] {
-        let (mut line, waits) = queue_at_switch(0);
+    for (then, lives) in [(10_000, true), (16_385, false)] {
+        let (mut line, waits) = queue_at_switch(2);
         line.send(0, line.packet(8000));
-        line.engine.handle_timeout(waits + 2000);
+        line.engine.handle_timeout(waits + 9000); // all are at the switch
         let (_, tokens) = given(&mut line);
         line.engine.release(waits + then, tokens[0]);
         // the fourth packet is the first that waits since the two before it have left the switch
-        line.engine.handle_timeout(waits + 3000 + 4095);
+        line.engine.handle_timeout(waits + 10_000 + 16_383);
         assert_eq!(drops(&mut line, last, Drop::LinkHoq), u64::from(!lives), "released after {then}");
-        line.engine.handle_timeout(waits + 30_000);
+        line.engine.handle_timeout(waits + 10_000 + 16_384);
         assert_eq!(drops(&mut line, last, Drop::LinkHoq), u64::from(lives));
     }
 }
