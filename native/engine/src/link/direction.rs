@@ -488,9 +488,9 @@ impl Direction {
         !self.is_disturbed && self.observer.is_idle()
     }
 
-    /// Whether packets that come from another engine are received at once here, also together.
+    /// Whether packets that come from another engine may enter together: they are received at once, or lost.
     pub fn takes_what_crosses(&self) -> bool {
-        self.is_up && self.is_here() && !self.has_credits() && self.takes_bursts()
+        self.is_here() && !self.has_credits() && self.takes_bursts()
     }
 
     /// Whether it surely has room for so many bytes of a burst from now on, or there is room on their way to the worker
@@ -543,7 +543,7 @@ impl Direction {
     pub fn configure(&mut self, state: &mut State, now: u64, config: &LinkConfig) {
         self.change(state);
         let config = &here(self.arrives, config);
-        let was_up = std::mem::replace(&mut self.is_up, config.up);
+        self.is_up = config.up;
         self.wire.configure(&mut state.events, now, config);
         match &mut self.room {
             Room::Queue(queue) => queue.limit = config.queue_bytes,
@@ -552,7 +552,7 @@ impl Direction {
                 lanes.wire_changed(&mut self.wire, state, now);
             }
         }
-        if was_up && !config.up {
+        if !self.is_up {
             self.cut(state, now);
         }
     }

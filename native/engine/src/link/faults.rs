@@ -2,7 +2,7 @@
 //!
 //! How rules draw random words is in hfi_sim/base/random_stream.py: one for each packet that a rule selects and does not skip.
 
-use ::wire::{HEADER, TRAILER};
+use ::wire::HEADER;
 use offload::segment::Origin;
 
 use super::rule::{FaultKind, FaultRule, Passage};
@@ -14,6 +14,9 @@ use crate::outputs::{DirectionId, Output};
 use crate::packet::{Packet, Packets};
 use crate::random::Stream;
 use crate::state::{ElementId, State};
+
+/// Bytes of a packet behind its ICRC.
+const TAIL: usize = 1;
 
 /// A packet that later ones may overtake.
 #[derive(Debug)]
@@ -204,7 +207,7 @@ pub fn flip_bits(packets: &mut Packets, packet: &mut Packet, bits: u64, stream: 
         return;
     }
     packets.seal(packet);
-    let end = (packet.len() - (TRAILER - 4)).max(HEADER + 1);
+    let end = (packet.len() - TAIL).max(HEADER + 1);
     let span = (end - HEADER) as u64 * 8;
     let plain = packet.clone();
     packets.change(packet, |mut own| {
@@ -224,6 +227,8 @@ pub fn flip_bits(packets: &mut Packets, packet: &mut Packet, bits: u64, stream: 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -236,6 +241,28 @@ mod tests {
             let flipped: u32 = plain.iter().zip(packet.iter()).map(|(a, b)| (a ^ b).count_ones()).sum();
             assert_eq!(u64::from(flipped), bits.min(23 * 8));
             assert_eq!((&packet[..16], packet[39]), (&plain[..16], plain[39]));
+        }
+    }
+
+    #[test]
+    fn bits_are_drawn_one_by_one_and_the_last_possible_one_stands_for_one_drawn_before() {
+        let mut packets = Packets::default();
+        for (seed, len) in (0..20).flat_map(|seed| [(seed, HEADER + 1), (seed, HEADER + 3)]) {
+            let plain = packets.copy(&(0..len as u8).collect::<Vec<u8>>());
+            let (mut packet, span, mut stream) =
+                (plain.clone(), (len - 1 - HEADER).max(1) as u64 * 8, Stream::new(seed));
+            flip_bits(&mut packets, &mut packet, 6, &mut stream);
+            let (mut drawn, mut chosen) = (Stream::new(seed), BTreeSet::new());
+            for last in span - 6..span {
+                let position = drawn.word() % (last + 1);
+                chosen.insert(if chosen.contains(&position) { last } else { position });
+            }
+            let differs = |at: &u64| {
+                let byte = HEADER + (*at / 8) as usize;
+                (plain[byte] ^ packet[byte]) >> (*at % 8) & 1 == 1
+            };
+            assert_eq!((0..span).filter(differs).collect::<BTreeSet<_>>(), chosen, "seed {seed}");
+            assert_eq!(stream.state(), drawn.state());
         }
     }
 

@@ -96,7 +96,7 @@ fn mad(packet: &[u8]) -> Option<&[u8]> {
 }
 
 fn be(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte))
+    bytes.iter().fold(0, |value, byte| value * 256 + u32::from(*byte))
 }
 
 /// What a fault has done, over all the directions that it is on; their workers share it.
@@ -213,6 +213,15 @@ mod tests {
     }
 
     #[test]
+    fn kinds_have_their_names() {
+        let named = ["loss", "duplicate", "reorder", "corrupt", "delay", "none"].map(FaultKind::named);
+        let [loss, duplicate, reorder, corrupt, delay] =
+            [FaultKind::Loss, FaultKind::Duplicate, FaultKind::Reorder, FaultKind::Corrupt, FaultKind::Delay]
+                .map(Some);
+        assert_eq!(named, [loss, duplicate, reorder, corrupt, delay, None]);
+    }
+
+    #[test]
     fn packet_fits_only_where_all_that_is_asked_for_holds() {
         let any = Match::default();
         let ethernet = packet(L4_ETHERNET);
@@ -231,8 +240,11 @@ mod tests {
             assert_eq!((one.fits(&ethernet), other.fits(&ethernet)), (true, false), "{one:?} {other:?}");
             assert!(!one.fits(&ethernet[..HEADER - 1]) || one == any);
         }
+        let of_vesw = Match { vesw_id: Some(5), ..any };
         let short = &ethernet[..VNIC_HEADER - 1];
-        assert!(!Match { vesw_id: Some(5), ..any }.fits(short) && any.fits(short) && any.fits(&[]));
+        assert!(!of_vesw.fits(short) && any.fits(short) && any.fits(&[]));
+        assert!(of_vesw.fits(&ethernet[..VNIC_HEADER]));
+        assert!(Match { slid: Some(1), ..any }.fits(&ethernet[..HEADER]));
     }
 
     #[test]

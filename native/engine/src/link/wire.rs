@@ -110,15 +110,15 @@ impl Wire {
         }
         let mut gone = self.on_wire.take_one_by_one();
         let first = gone.front().map(|first| first.number);
-        let mut staying = gone.len();
-        while staying > 0 && left > 0 {
-            staying -= 1;
-            left -= i128::from(work(gone[staying].burst.packet.len()));
-        }
-        if let Some(first) = first.filter(|_| staying == 0) {
+        // the last packet of which something has left
+        let sent = gone.iter().rposition(|queued| {
+            left -= i128::from(work(queued.burst.packet.len()));
+            left <= 0
+        });
+        let leaving = gone.split_off(sent.unwrap_or(0));
+        if let Some(first) = first.filter(|_| gone.is_empty()) {
             events.cancel(first);
         }
-        let leaving = gone.split_off(staying);
         self.last_arrival = gone.back().map_or(now, |last| last.time);
         self.on_wire.put_back(gone);
         // more is left only of packets that were handed on before their time, because a timer is coarse
@@ -128,7 +128,8 @@ impl Wire {
         self.remainder = (more % i128::from(rate_bps)) as u64;
         let mut done = (-left).max(0) as u64;
         for Queued { fact: after_ns, burst, .. } in leaving {
-            self.put(events, now, burst, after_ns, std::mem::take(&mut done));
+            let work = work(burst.packet.len()) - std::mem::take(&mut done);
+            self.put(events, now, burst, after_ns, (work / rate_bps, work % rate_bps));
         }
     }
 
@@ -174,7 +175,8 @@ impl Wire {
         let [now, later @ ..] = times else { return };
         let len = burst.packet.len();
         let after_ns = self.after_ns(delay_ns);
-        self.put(events, *now, burst, after_ns, 0);
+        let work = self.taken(len);
+        self.put(events, *now, burst, after_ns, work);
         if !later.is_empty() {
             self.enter_later(later, len, delay_ns);
         }
@@ -182,7 +184,7 @@ impl Wire {
 
     /// Send the further packets of the burst that was sent last.
     fn enter_later(&mut self, times: &[u64], len: usize, delay_ns: u64) {
-        let work = self.taken(len, 0);
+        let work = self.taken(len);
         // taken out meanwhile, so that the list grows once and the state of the wire stays in registers
         let mut on_wire = std::mem::take(&mut self.on_wire);
         on_wire.extend(times.iter().map(|now| {
@@ -204,27 +206,22 @@ impl Wire {
         after_ns.saturating_add(extra as u64)
     }
 
-    /// Return the time of a packet of `len` bytes, of which `done` has left: whole nanoseconds, and the rest times the rate.
+    /// Return the time of a packet of `len` bytes: whole nanoseconds, and the rest times the rate.
     #[inline]
-    fn taken(&mut self, len: usize, done: u64) -> (u64, u64) {
-        let (last, whole, rest) = self.measured;
-        if len == last && done == 0 {
-            // most have the length of the one before, and a division takes longer than all else here
-            return (whole, rest);
-        }
-        let work = work(len) - done;
-        let (whole, rest) = (work / self.rate_bps, work % self.rate_bps);
-        if done == 0 {
+    fn taken(&mut self, len: usize) -> (u64, u64) {
+        let (last, mut whole, mut rest) = self.measured;
+        // most have the length of the one before, and a division takes longer than all else here
+        if len != last {
+            (whole, rest) = (work(len) / self.rate_bps, work(len) % self.rate_bps);
             self.measured = (len, whole, rest);
         }
         (whole, rest)
     }
 
-    /// Put a burst behind the packets on the wire; its first packet arrives `after_ns` after its last bit. `done`: how much of
-    /// that packet has left, in nanoseconds times the rate.
+    /// Put a burst behind the packets on the wire; its first packet takes that much, as `taken` says, and arrives `after_ns`
+    /// after its last bit.
     #[inline(always)] // of two callers one is cold
-    fn put(&mut self, events: &mut Events, now: u64, burst: Burst, after_ns: u64, done: u64) {
-        let work = self.taken(burst.packet.len(), done);
+    fn put(&mut self, events: &mut Events, now: u64, burst: Burst, after_ns: u64, work: (u64, u64)) {
         let time = self.occupy(now, work, after_ns);
         let number = events.numbers(u64::from(burst.count()));
         if self.on_wire.is_empty() {
@@ -376,6 +373,38 @@ mod tests {
         assert_eq!(arrivals(&wire), [200 + 13 + 15, 200 + 63 + 15]);
         assert_eq!(pop(&mut events), Some((228, 6)));
         assert_eq!(pop(&mut events), None, "the event of the old rate is cancelled");
+    }
+
+    #[test]
+    fn parts_of_a_nanosecond_and_of_a_packet_count_at_the_new_rate() {
+        // 100 bytes take 266 ns and two thirds, of which 166 ns and two thirds are left: 500e9 bits and ns
+        let (mut wire, mut events) = wire(3_000_000_000, 0);
+        wire.enter(&mut events, &[0], packet(100, 0), 0);
+        wire.configure(&mut events, 100, &config(500_000_000, 0));
+        assert_eq!((arrivals(&wire), wire.backlog(100)), (vec![1100], 63));
+
+        // packets that were handed on before their time occupy the wire as long
+        let (mut wire, mut events) = super::tests::wire(8_000_000_000, 0);
+        for _ in 0..2 {
+            wire.enter(&mut events, &[0], packet(100, 0), 0);
+        }
+        assert!(wire.take(1).is_some());
+        wire.configure(&mut events, 39, &config(3_000_000_000, 0));
+        // 61 bytes and 100 bytes
+        assert_eq!((arrivals(&wire), wire.backlog(39)), (vec![39 + 430], 161));
+        assert!(wire.take(1).is_some());
+        wire.configure(&mut events, 39, &config(8_000_000_000, 0));
+        assert_eq!((wire.free_from(), wire.backlog(39)), (200, 161));
+        wire.configure(&mut events, 39, &config(3_000_000_000, 0));
+        wire.enter(&mut events, &[39], packet(1, 0), 0);
+        assert_eq!(arrivals(&wire), [39 + 432], "162 bytes in all");
+    }
+
+    #[test]
+    fn backlog_beyond_64_bits_is_exact() {
+        let (mut wire, mut events) = wire(100_000_000_000, 0);
+        wire.enter(&mut events, &[1 << 40], packet(101, 0), 0);
+        assert_eq!(wire.backlog(0), (25 << 39) + 101, "the clock was set back");
     }
 
     #[test]
