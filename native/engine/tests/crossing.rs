@@ -4,22 +4,32 @@
 use engine::api::{Counted, Engine};
 use engine::burst::Burst;
 use engine::config::{End, PortState, SwitchPortConfig};
+use engine::counters::Drop;
 use engine::crossing::{Frame, HEAD, Head, Kind, MOST_BODY, MOST_PACKET, MOST_PACKETS, Malformed, head_of};
+use engine::link::config::{FlowControl, LinkConfig};
+use engine::link::rule::FaultKind;
 use engine::outputs::Output;
 use engine::random::Stream;
-use engine::testing::line::FAST;
-use engine::testing::{Kept, TwoHosts};
+use engine::share::Share;
+use engine::testing::line::{FAST, one_lane};
+use engine::testing::star::{self, address};
+use engine::testing::{ALWAYS, Kept, TwoHosts, dropped};
 use offload::testing::LargeSend;
 use offload::vnet::VnetHeader;
 use wire::check;
 
 /// Two hosts on a switch of which port 3 goes on at another engine; LID 1 is here and LID 2 there, or the other way round.
 fn half(port_of: [u16; 2]) -> TwoHosts {
-    let mut bed = TwoHosts::new(true);
+    half_over(Engine::default(), port_of, &FAST, None)
+}
+
+/// The same on an empty engine, over a link that is set up like this.
+fn half_over(engine: Engine, port_of: [u16; 2], config: &LinkConfig, flow: Option<&FlowControl>) -> TwoHosts {
+    let mut bed = TwoHosts::on(engine, true);
     bed.engine.add_switch(); // that of the other engine: packets may visit as many as there are
     bed.engine.set_switch_port(0, 0, 3, SwitchPortConfig::plain(PortState::Active));
     let streams = [5, 6].map(|seed| (Stream::new(seed), Stream::new(!seed)));
-    let first = bed.engine.add_link([End::Switch(0, 3), End::Boundary], [(&FAST, None); 2], streams);
+    let first = bed.engine.add_link([End::Switch(0, 3), End::Boundary], [(config, flow); 2], streams);
     assert_eq!(first, LEAVES);
     bed.route(&[0, port_of[0], port_of[1]]);
     bed
@@ -199,6 +209,76 @@ fn sends_in_one_frame_are_merged_only_where_one_continues_the_other() {
         |frames: &[(usize, Vec<u8>)]| frames.iter().map(|(_, frame)| frame.len()).collect::<Vec<_>>();
     assert_eq!(lengths(&written[1]), lengths(&written[0]));
     assert!(written[0] == written[1]);
+}
+
+#[test]
+fn packets_that_cross_go_one_by_one_where_each_finds_its_own_way_or_is_looked_at() {
+    let mut near = half([1, 3]);
+    near.engine.let_bursts_depart(true);
+    let (header, frame) = send_from(0, 10);
+    near.send(0, &header, &frame);
+    near.now += 1_000_000;
+    near.engine.handle_timeout(near.now);
+    let packed = packed(&left(&mut near.engine));
+    let frames = unpacked(&packed);
+    let received = |far: &TwoHosts| far.vnics.vports[1].counters.rx.packets;
+
+    let mut far = half([3, 2]);
+    far.disturb(ARRIVES, &[(FaultKind::Loss, ALWAYS)]);
+    cross(&mut far.engine, far.now, &frames, true);
+    assert_eq!((far.settle(&mut Kept::default()), received(&far)), (0, 10), "faults act where a link begins");
+    far.engine.observe(far.now, ARRIVES, true);
+    cross(&mut far.engine, far.now, &frames, true);
+    assert_eq!((far.settle(&mut Kept::default()), received(&far)), (10, 20), "each is shown");
+    far.engine.set_link(far.now, ARRIVES, &LinkConfig { up: false, ..FAST });
+    cross(&mut far.engine, far.now, &frames, true);
+    far.settle(&mut Kept::default());
+    assert_eq!((dropped(&far.counted(), Drop::LinkDown), received(&far)), (10, 20));
+
+    let mut far = half_over(Engine::default(), [3, 2], &FAST, Some(&one_lane()));
+    cross(&mut far.engine, far.now, &frames, true);
+    far.settle(&mut Kept::default());
+    assert_eq!(received(&far), 10, "each has room of its own");
+
+    // worker 0 carries the link
+    let mut far = half_over(Engine::with_share(Share::new(1, 2)), [3, 2], &FAST, None);
+    cross(&mut far.engine, far.now, &frames, true);
+    let handed: Vec<_> = far.engine.outbox(0).take();
+    let counts: Vec<_> =
+        handed.iter().map(|handover| (handover.burst.count(), handover.later.len())).collect();
+    assert_eq!(counts, [(1, 0); 10]);
+}
+
+#[test]
+fn packet_that_crosses_has_passed_the_wire_and_finds_the_state_and_the_room_of_the_link() {
+    let slow = LinkConfig { rate_bps: 8, latency_ns: 1 << 40, jitter_ns: 1 << 40, ..FAST };
+    let address = address(1, 0);
+    let len = 88;
+    let flow = FlowControl { buffer_bytes: len, ..one_lane() };
+    for (config, taken, lost) in [
+        (slow, 3, 0),
+        (LinkConfig { queue_bytes: len, ..slow }, 2, 1),
+        (LinkConfig { up: false, ..slow }, 0, 3),
+    ] {
+        let mut bed = half_over(Engine::default(), [1, 3], &config, Some(&flow));
+        for number in 0..3 {
+            let packet = star::packet(bed.engine.packets(), address, 60, number);
+            assert_eq!(packet.len() as u64, len);
+            bed.engine.cross(0, ARRIVES, packet, 0);
+        }
+        bed.engine.handle_timeout(1_000_000);
+        let times: Vec<_> = std::iter::from_fn(|| bed.engine.poll_output())
+            .filter_map(|output| match output {
+                Output::Delivered { time, .. } => Some(time),
+                _ => None,
+            })
+            .collect();
+        // each enters when the one before has left its room, and takes 7.04 ns and 300 ns to the host
+        assert_eq!(times, [309, 316, 323][..taken]);
+        let counted = bed.engine.take_counted();
+        let reason = if config.up { Drop::LinkOverflow } else { Drop::LinkDown };
+        assert_eq!(dropped(&counted, reason), lost);
+    }
 }
 
 #[test]

@@ -9,9 +9,11 @@ use engine::counters::{Drop, Element};
 use engine::link::config::{Buffers, Egress, FlowControl, LinkConfig, MAX_VLS};
 use engine::link::credits::LanesStatus;
 use engine::link::rule::{FaultKind, FaultRule, Match, Tally};
+use engine::link::wire_counters::WireCounters;
 use engine::outputs::Output;
 use engine::packet::{Packet, fecn, sc};
 use engine::port::Address;
+use engine::random::Stream;
 use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
 use engine::testing::star::{GROUP, address, packet, star};
 use engine::testing::{ALWAYS, port_config};
@@ -82,7 +84,8 @@ fn lanes(line: &Line, direction: u32) -> LanesStatus {
 #[test]
 fn idle_wire_takes_any_packet_and_the_queue_of_a_busy_one_what_fits_exactly() {
     for (queue_bytes, dropped) in [(0, 2), (2 * len() - 1, 2), (2 * len(), 1), (3 * len(), 0)] {
-        let mut line = Line::with(0, &LinkConfig { queue_bytes, ..STEADY }, None);
+        let mut line = Line::with(0, &STEADY, None);
+        line.engine.set_link(0, 0, &LinkConfig { queue_bytes, ..STEADY });
         for _ in 0..3 {
             assert_eq!(line.send(0, line.packet(8000)), None);
         }
@@ -730,6 +733,105 @@ fn packets_that_arrive_count_on_the_lane_of_each() {
     };
     let found = [1, 2, 3].map(|number| counted(&mut line, number * len() + LATENCY));
     assert_eq!(found, [[0, 1], [1, 1], [2, 1]]);
+    let three = std::array::from_fn(|sc| sc as u8 % 3);
+    line.engine.set_flow(STEP, 0, &FlowControl { weights: vec![1; 3], sc_to_vl: three, ..two_lanes() });
+    let packet = packet_on(&mut line, 2);
+    line.send(STEP, packet);
+    assert_eq!(counted(&mut line, 2 * STEP), [2, 1, 1]);
+    line.engine.set_tally(0, Arc::default());
+    line.engine.set_rules(2 * STEP, 0, vec![FaultRule::plain(7, FaultKind::Loss, ALWAYS, 0)]);
+    line.send(2 * STEP, line.packet(60));
+    assert_eq!(drops(&mut line, 0, Drop::LinkFault), 1);
+    assert!(line.engine.vl_counters(3 * STEP, 0).1.iter().all(|vl| vl.discards == 0), "it was sent");
+
+    let mut line = Line::with(0, &STEADY, None);
+    line.engine.set_flow(0, 0, &two_lanes());
+    assert_eq!(counted(&mut line, 0), [0], "a link without credits has one lane");
+}
+
+#[test]
+fn groups_and_marks_of_what_arrives_are_counted() {
+    let mut engine = Engine::default();
+    star(&mut engine, 3, &STEADY, None);
+    let to_group = Address { dlid: GROUP, ..address(0, 1) };
+    let pool = engine.packets();
+    let [plain, other] = [to_group, address(0, 1)].map(|address| packet(pool, address, 60, 0));
+    let marked = pool.with_fecn(other.clone());
+    let noted = pool.with_becn(other.clone());
+    for (packet, address) in [(plain, to_group), (other, address(0, 1)), (marked, address(0, 1))] {
+        engine.inject(0, 0, packet, address);
+    }
+    engine.inject(0, 0, noted, address(0, 1));
+    engine.handle_timeout(LATENCY);
+    assert_eq!(engine.wire_counters(LATENCY, 0), WireCounters::default(), "none has arrived");
+    let WireCounters { multicast, fecn, becn, errors, .. } = engine.wire_counters(STEP, 0);
+    assert_eq!((multicast, fecn, becn, errors), (1, 1, 1, 0));
+}
+
+/// Return how many random words the jitter of a direction has drawn, if the direction is among those that have changed.
+fn drawn(line: &mut Line, direction: u32) -> Option<usize> {
+    let of = |counted: Counted| match counted {
+        Counted::Direction { direction: here, streams, .. } if here == direction => streams,
+        _ => None,
+    };
+    let (_, jitter) = line.engine.take_counted().into_iter().find_map(of)?;
+    let mut stream = Stream::new(!0);
+    (0..100).find(|_| {
+        let is_here = stream.state() == jitter;
+        stream.word();
+        is_here
+    })
+}
+
+#[test]
+fn direction_has_changed_when_a_packet_that_waited_goes_on() {
+    let config = LinkConfig { jitter_ns: 1, ..STEADY };
+    let narrow = FlowControl { buffer_bytes: len(), ..one_lane() };
+    let mut line = Line::with(0, &config, Some(&narrow));
+    for _ in 0..3 {
+        line.send(0, line.packet(8000));
+    }
+    assert_eq!(drawn(&mut line, 0), Some(1));
+    line.engine.handle_timeout(STEP);
+    assert_eq!(drawn(&mut line, 0), Some(1), "one has arrived");
+    let (_, tokens) = given(&mut line);
+    line.engine.release(STEP, tokens[0]);
+    assert_eq!(drawn(&mut line, 0), Some(2), "there is room for the second");
+    line.engine.set_flow(STEP, 0, &FlowControl { buffer_bytes: 2 * len(), ..one_lane() });
+    assert_eq!(drawn(&mut line, 0), Some(3), "there is room for the third");
+
+    let mut line = Line::with(0, &config, Some(&FlowControl { buffer_bytes: 1 << 20, ..two_lanes() }));
+    for _ in 0..2 {
+        line.send(0, line.packet(8000));
+    }
+    assert_eq!(drawn(&mut line, 0), Some(1));
+    line.engine.handle_timeout(len());
+    assert_eq!(drawn(&mut line, 0), Some(2), "the wire is free for the second");
+    assert_eq!(passing(&mut line, 0), [0; 5]);
+    line.engine.set_link(len(), 0, &LinkConfig { up: false, ..config });
+    assert_eq!(passing(&mut line, 0), [0, 0, 0, 2, -2]);
+}
+
+#[test]
+fn links_hold_a_quarter_of_a_gibibyte_in_all() {
+    let mut line = Line::with(0, &LinkConfig { queue_bytes: u64::MAX, ..STEADY }, None);
+    let packet = line.packet(8167);
+    assert_eq!(packet.len(), 8192);
+    let most = (256 << 20) / 8192;
+    line.engine.set_tally(0, Arc::default());
+    let twice = FaultRule::plain(7, FaultKind::Duplicate, ALWAYS, 0);
+    let mut now = 0;
+    for rules in [vec![], vec![twice], vec![]] {
+        let fit = most >> rules.len();
+        line.engine.set_rules(now, 0, rules);
+        for (sent, dropped) in [(fit, 0), (2, 2)] {
+            (0..sent).for_each(|_| assert_eq!(line.send(now, packet.clone()), None));
+            assert_eq!(drops(&mut line, 0, Drop::LinkOverflow), dropped);
+        }
+        now += most * 8192 + LATENCY;
+        line.engine.handle_timeout(now);
+        assert_eq!(given(&mut line).0.len() as u64, most);
+    }
 }
 
 /// Return what a direction has counted: in, copies, out, dropped, and what is inside.
@@ -780,6 +882,51 @@ fn copies_and_packets_that_were_held_back_need_room_and_are_counted() {
         })
         .collect();
     assert_eq!(drops, [(99, None), (99, Some(Drop::LinkOverflow))]);
+}
+
+#[test]
+fn packet_that_is_held_back_is_overtaken_lost_or_let_go_although_its_fault_is_gone() {
+    let late = FaultRule { hold_ns: STEP, ..FaultRule::plain(7, FaultKind::Reorder, ALWAYS, 0) };
+    let held = |config: &LinkConfig| {
+        let mut line = Line::with(0, config, None);
+        line.engine.set_tally(0, Arc::default());
+        line.engine.set_rules(0, 0, vec![late.clone()]);
+        line.send(0, line.packet(8000));
+        line.engine.set_rules(0, 0, vec![]);
+        assert_eq!(passing(&mut line, 0), [1, 0, 0, 0, 1]);
+        line
+    };
+    let mut line = held(&STEADY);
+    line.send(0, line.packet(60));
+    line.engine.handle_timeout(STEP / 2);
+    let lengths: Vec<_> = given(&mut line).0.iter().map(|packet| packet.len() as u64).collect();
+    assert_eq!(lengths, [88, len()]);
+
+    let mut line = held(&STEADY);
+    assert_eq!(line.engine.deadline(), Some(STEP), "it may be shown as it goes on");
+    line.engine.handle_timeout(STEP);
+    assert_eq!(drawn(&mut line, 0), Some(0), "it has changed");
+    line.engine.handle_timeout(STEP + len() + LATENCY);
+    assert_eq!(given(&mut line).0.len(), 1);
+
+    let mut line = held(&STEADY);
+    line.engine.set_link(0, 0, &LinkConfig { up: false, ..STEADY });
+    assert_eq!(passing(&mut line, 0), [0, 0, 0, 1, -1]);
+    assert_eq!(line.engine.vl_counters(0, 0).1.len(), 1);
+    line.engine.handle_timeout(2 * STEP);
+    assert_eq!(passing(&mut line, 0), [0; 5], "nothing is left of it");
+}
+
+#[test]
+fn faults_go_on_when_a_link_has_been_down() {
+    let mut line = Line::with(0, &STEADY, None);
+    line.engine.set_tally(0, Arc::default());
+    line.engine.set_rules(0, 0, vec![FaultRule::plain(7, FaultKind::Loss, ALWAYS, 0)]);
+    for (up, drop) in [(true, Drop::LinkFault), (false, Drop::LinkDown), (true, Drop::LinkFault)] {
+        line.engine.set_link(0, 0, &LinkConfig { up, ..STEADY });
+        line.send(0, line.packet(60));
+        assert_eq!(drops(&mut line, 0, drop), 1);
+    }
 }
 
 #[test]

@@ -234,6 +234,14 @@ fn packet_leaves_a_switch_that_is_as_long_as_its_lane_takes() {
             assert_lost(&mut engine, PLAIN, Drop::SwMtu, End::Switch(0, 2));
         }
     }
+    // management is on VL 15 unless the port has a table, or the MTU of data could shut it out
+    let mut vl_mtus = [0; MAX_VLS];
+    vl_mtus[MAX_VLS - 1] = len;
+    let mut engine = engine();
+    let egress = Egress { vl_mtus: Some(vl_mtus), ..Egress::default() };
+    engine.set_switch_port(0, 0, 2, SwitchPortConfig { egress, ..active() });
+    assert_received(&mut engine, MANAGEMENT, &[1], SC_MANAGEMENT);
+    assert_lost(&mut engine, PLAIN, Drop::SwMtu, End::Switch(0, 2));
 }
 
 #[test]
@@ -420,14 +428,21 @@ fn deadline_is_at_a_switch_only_where_its_port_0_may_get_a_mad() {
     for (state, bytes, at_switch) in [
         (PortState::Active, &mad[..], true),
         (PortState::Active, &MANAGEMENT.packet()[..], false),
+        (PortState::Active, &mad[..16], true),
+        (PortState::Active, &mad[..12], false),
         (PortState::Down, &mad[..], false),
     ] {
         let mut engine = engine();
         let port0 = engine.add_port0(0);
         engine.set_port(0, port0, port_config(state, 9));
         engine.inject(0, 0, bytes.into(), MANAGEMENT.address());
-        let (arrival, latency) = (82 + 300, 300); // 1 KiB at 100 Gbit/s
-        assert_eq!(engine.deadline(), Some(if at_switch { arrival } else { arrival + latency }));
+        let arrival = (bytes.len() as u64 * 8).div_ceil(100) + 300; // at 100 Gbit/s
+        assert_eq!(engine.deadline(), Some(if at_switch { arrival } else { arrival + 300 }));
+        // what is already on its way may be for it
+        if state == PortState::Down {
+            engine.set_port(0, port0, port_config(PortState::Active, 9));
+            assert_eq!(engine.deadline(), Some(arrival));
+        }
     }
 }
 
