@@ -250,6 +250,28 @@ fn packets_that_cross_go_one_by_one_where_each_finds_its_own_way_or_is_looked_at
 }
 
 #[test]
+fn damaged_packet_among_others_that_crossed_is_the_only_one_refused() {
+    let mut near = half([1, 3]);
+    near.engine.let_bursts_depart(true);
+    let (header, frame) = send_from(0, 10);
+    near.send(0, &header, &frame);
+    near.now += 1_000_000;
+    near.engine.handle_timeout(near.now);
+    let whole = packed(&left(&mut near.engine));
+    for (is_damaged, outputs) in [(false, 1), (true, 9)] {
+        let mut packed = whole.clone();
+        let at = packed.len() / 2;
+        packed[at] ^= u8::from(is_damaged);
+        let mut far = half([3, 2]);
+        cross(&mut far.engine, far.now, &unpacked(&packed), true);
+        far.engine.handle_timeout(1_000_000);
+        let all = std::iter::from_fn(|| far.engine.poll_output()).collect::<Vec<_>>();
+        assert_eq!(all.len(), outputs);
+        assert_eq!(dropped(&far.engine.take_counted(), Drop::RxIcrc), u64::from(is_damaged));
+    }
+}
+
+#[test]
 fn packet_that_crosses_has_passed_the_wire_and_finds_the_state_and_the_room_of_the_link() {
     let slow = LinkConfig { rate_bps: 8, latency_ns: 1 << 40, jitter_ns: 1 << 40, ..FAST };
     let address = address(1, 0);

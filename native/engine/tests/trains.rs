@@ -291,6 +291,7 @@ fn train_goes_where_nothing_on_its_way_looks_at_single_packets() {
     for direction in 0..4 {
         let is_on_way = [0, 3].contains(&direction);
         let mut bed = TwoHosts::default();
+        bed.vnics.icrc = direction < 2;
         for _ in 0..2 {
             assert_eq!(together(&mut bed), [10]);
             bed.disturb(direction, &[(FaultKind::Delay, ALWAYS)]);

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use engine::api::Counted;
-use engine::config::{PortConfig, PortState, SwitchPortConfig};
+use engine::config::{End, PortConfig, PortState, SwitchPortConfig};
 use engine::counters::Drop;
-use engine::link::config::LinkConfig;
+use engine::link::config::{LinkConfig, MAX_VLS, SERVICE_CHANNELS};
 use engine::link::rule::FaultKind;
+use engine::random::Stream;
+use engine::switch::{LinearTable, MulticastTable};
 use engine::testing::line::FAST;
 use engine::testing::{ALWAYS, GROUP, Kept, PKEY, TwoHosts, dropped, port_config};
 use engine::vnics::demux::Demux;
@@ -184,7 +186,45 @@ fn every_reason_to_end_counts_each_segment_once() {
     type Change = fn(&mut TwoHosts);
     let down = |lid| PortConfig::new(PortState::Down, lid, 0, vec![PKEY], vec![PKEY], vec![GROUP]);
     assert_ne!(down(1), port_config(1));
-    let changes: [(Change, Drop); 8] = [
+    let changes: [(Change, Drop); 13] = [
+        (|bed| bed.engine.set_port(0, 0, port_config(3)), Drop::TxSlid),
+        (
+            |bed| {
+                let mut config = port_config(1);
+                config.egress.vl_mtus = Some([0; MAX_VLS]);
+                bed.engine.set_port(0, 0, config);
+            },
+            Drop::TxMtu,
+        ),
+        (
+            |bed| bed.engine.set_switch_port(0, 0, 1, SwitchPortConfig::plain(PortState::Armed)),
+            Drop::SwPortDown,
+        ),
+        (
+            |bed| {
+                let sc_to_sc = [(2, [15; SERVICE_CHANNELS])].into();
+                let config = SwitchPortConfig { sc_to_sc, ..SwitchPortConfig::plain(PortState::Active) };
+                bed.engine.set_switch_port(0, 0, 1, config);
+            },
+            Drop::SwSc,
+        ),
+        (
+            |bed| {
+                // to another switch, which sends all back
+                bed.engine.add_switch();
+                let streams = [(Stream::new(1), Stream::new(2)); 2];
+                let ends = [End::Switch(0, 3), End::Switch(1, 1)];
+                bed.engine.add_link(ends, [(&FAST, None); 2], streams);
+                bed.route(&[0, 1, 3]);
+                let lft = LinearTable { entries: [0, 1, 1].into(), groups: vec![] };
+                bed.engine.set_tables(0, 1, lft, MulticastTable::default());
+                for (switch, port) in [(0, 3), (1, 1)] {
+                    let config = SwitchPortConfig::plain(PortState::Active);
+                    bed.engine.set_switch_port(0, switch, port, config);
+                }
+            },
+            Drop::SwNoRoute,
+        ),
         (
             |bed| {
                 let down = PortConfig::new(PortState::Down, 1, 0, vec![PKEY], vec![PKEY], vec![GROUP]);
