@@ -230,12 +230,6 @@ impl Lanes {
         self.refusal(bytes, None).is_none()
     }
 
-    /// Whether packets may pass in the buffer of a burst: there is one lane.
-    #[inline]
-    pub fn takes_bursts(&self) -> bool {
-        self.arbiter.is_none()
-    }
-
     fn vl(&self, packet: &[u8]) -> usize {
         self.sc_to_vl[sc(packet) as usize].into()
     }

@@ -58,7 +58,7 @@ pub struct Direction {
     faults: Faults,
     observer: Observer,
     carried: WireTally,
-    /// Whether `vls` has a tally.
+    /// Whether `vls` has a tally: always where there are several lanes.
     tallies_vls: bool,
     /// Whether packets come from the engine where it begins, in which its wire and its faults are.
     arrives: bool,
@@ -472,7 +472,7 @@ impl Direction {
                 Room::Queue(_) => {
                     (!self.is_disturbed || self.faults.take_bursts()) && self.observer.takes_bursts()
                 }
-                Room::Lanes(lanes) => lanes.takes_bursts() && self.is_up && self.is_here() && self.is_quiet(),
+                Room::Lanes(_) => self.is_up && self.is_here() && self.is_quiet(),
             }
     }
 
