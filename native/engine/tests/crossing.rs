@@ -227,6 +227,13 @@ fn packets_that_cross_go_one_by_one_where_each_finds_its_own_way_or_is_looked_at
     far.disturb(ARRIVES, &[(FaultKind::Loss, ALWAYS)]);
     cross(&mut far.engine, far.now, &frames, true);
     assert_eq!((far.settle(&mut Kept::default()), received(&far)), (0, 10), "faults act where a link begins");
+    let passed = far.counted().into_iter().find_map(|counted| match counted {
+        Counted::Direction { direction: ARRIVES, counted, .. } => {
+            Some((counted.element.in_packets, counted.element.out_packets))
+        }
+        _ => None,
+    });
+    assert_eq!(passed, Some((10, 10)));
     far.engine.observe(far.now, ARRIVES, true);
     cross(&mut far.engine, far.now, &frames, true);
     assert_eq!((far.settle(&mut Kept::default()), received(&far)), (10, 20), "each is shown");
@@ -257,7 +264,9 @@ fn damaged_packet_among_others_that_crossed_is_the_only_one_refused() {
     near.send(0, &header, &frame);
     near.now += 1_000_000;
     near.engine.handle_timeout(near.now);
-    let whole = packed(&left(&mut near.engine));
+    let bursts = left(&mut near.engine);
+    assert!(bursts.iter().all(|burst| burst.hops() == 1));
+    let whole = packed(&bursts);
     for (is_damaged, outputs) in [(false, 1), (true, 9)] {
         let mut packed = whole.clone();
         let at = packed.len() / 2;

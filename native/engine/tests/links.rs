@@ -187,14 +187,18 @@ fn lane_has_no_more_of_what_all_share_than_its_part() {
     let mut config = port_config(1);
     config.egress.buffers = Some(buffers.into());
     line.engine.set_port(0, 0, config);
-    for sc in [0, 0, 0, 1, 1] {
-        let packet = packet_on(&mut line, sc);
-        line.send(0, packet);
+    for (now, channels, waits, holds, left) in [
+        (0, &[0, 0, 0][..], [len(), 0], [2 * len(), 0], [0, len()]),
+        (STEP, &[1, 1], [len(); 2], [2 * len(), len()], [0, 0]),
+    ] {
+        for sc in channels {
+            let packet = packet_on(&mut line, *sc);
+            line.send(now, packet);
+        }
+        line.engine.handle_timeout(now + STEP);
+        let LanesStatus { waiting, occupied, credits, .. } = lanes(&line, 0);
+        assert_eq!((&waiting[..], &occupied[..], &credits[..]), (&waits[..], &holds[..], &left[..]));
     }
-    line.engine.handle_timeout(STEP);
-    let LanesStatus { waiting, occupied, credits, .. } = lanes(&line, 0);
-    assert_eq!((waiting, occupied), (vec![len(); 2], vec![2 * len(), len()]));
-    assert_eq!(credits, [0, 0]);
 }
 
 #[test]

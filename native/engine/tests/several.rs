@@ -12,7 +12,7 @@ use engine::outputs::Output;
 use engine::packet::Packets;
 use engine::port::Address;
 use engine::random::Stream;
-use engine::share::HANDOVER_BYTES;
+use engine::share::{HANDOVER_BYTES, Handover, Share};
 use engine::testing::line::{FAST, one_lane};
 use engine::testing::ring::{PORTS, RING, SWITCHES, port0s, ring};
 use engine::testing::several::Several;
@@ -328,6 +328,30 @@ fn flow_keeps_its_order_however_late_its_packets_are_handed_over() {
 }
 
 /// Send bursts in steps, each port to its neighbour, which another worker may have; let something happen in between.
+#[test]
+fn packet_handed_over_late_enters_behind_the_one_before_as_if_it_came_now() {
+    let mut engine = Engine::with_share(Share::new(0, 3));
+    let len = 88;
+    let config = LinkConfig { rate_bps: 8_000_000_000, queue_bytes: 2 * len, ..FAST };
+    star(&mut engine, 3, &config, None);
+    let to_here = 1; // from the switch to port 0
+    for (from, time) in [(1, 10_000), (2, 500)] {
+        let packet = packet(engine.packets(), address(from, 0), 60, 0);
+        assert_eq!(packet.len() as u64, len);
+        let handover = Handover { direction: to_here, burst: Burst::of(packet, 1), time, later: [].into() };
+        engine.take_in(from, handover);
+        engine.handle_timeout(10_000);
+    }
+    engine.handle_timeout(20_000);
+    let times: Vec<_> = std::iter::from_fn(|| engine.poll_output())
+        .filter_map(|output| match output {
+            Output::Delivered { time, .. } => Some(time),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(times, [10_000 + len + 300, 10_000 + 2 * len + 300]);
+}
+
 fn send_bursts(
     (workers, ports): (u32, u32),
     frame: usize,

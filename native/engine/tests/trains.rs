@@ -16,7 +16,7 @@ use engine::switch::{GROUP_BASE, LinearTable, MulticastTable};
 use engine::testing::line::{FAST, one_lane};
 use engine::testing::ring::{PORTS, RING, ring_over};
 use engine::testing::star::PKEY;
-use engine::testing::{ALWAYS, Kept, TwoHosts, VESW};
+use engine::testing::{ALWAYS, Kept, TwoHosts, VESW, dropped};
 use engine::vnics::Vnics;
 use engine::vnics::demux::Demux;
 use offload::testing::LargeSend;
@@ -345,6 +345,18 @@ fn train_that_waits_for_credits_is_handed_out_together() {
     let two_lanes = FlowControl { weights: vec![1, 1], ..flow };
     let mut bed = TwoHosts::with(Engine::default(), true, Some(&two_lanes));
     assert_eq!(together(&mut bed).iter().sum::<u32>(), 1, "each one lends its room first");
+}
+
+#[test]
+fn train_that_finds_no_room_to_wait_loses_what_its_packets_would_lose() {
+    let flow = FlowControl { buffer_bytes: 2000, ..one_lane() };
+    let mut bed = TwoHosts::with(Engine::default(), true, Some(&flow));
+    bed.engine.set_link(0, 0, &LinkConfig { queue_bytes: 5000, ..FAST });
+    let (header, frame) =
+        LargeSend { ipv6: false, tcp: true, tags: 0, payload: 10 * 1448, size: 1448 }.build();
+    bed.send(0, &header, &frame);
+    // of packets of some 1500 bytes one is sent, and three may wait
+    assert_eq!(dropped(&bed.engine.take_counted(), Drop::LinkOverflow), 6);
 }
 
 #[test]
