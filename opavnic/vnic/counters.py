@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from opavnic.base.state import BYTES, PACKETS, Counter, StateModel, counters_of
 from opavnic.vnic.flow import VLAN_TPIDS
-from vema.attributes.counters import CounterGroup, ErrorCounters, SummaryCounters
+from vema.attributes.counters import ErrorCounters, SummaryCounters
 
 if TYPE_CHECKING:
     from hfi_sim.base.counters import PacketCounters
@@ -130,7 +130,8 @@ class VnicCounters:
             "rx_dropped": self.rx_errors,
             "tx_dropped": self.tx_errors,
         }
-        stats |= _group_stats("tx", self.tx) | _group_stats("rx", self.rx)
+        for way, traffic in (("tx", self.tx), ("rx", self.rx)):
+            stats |= group_of(way, traffic, smallest="64_size")
         return stats | {
             "rx_fifo_errors": self.rx_fifo_errors,
             "rx_length_errors": self.rx_oversize + self.rx_runt,
@@ -144,16 +145,11 @@ class VnicCounters:
         }
 
 
-def _group_stats(prefix: str, traffic: TrafficCounters) -> dict[str, int]:
-    kinds = {
-        f"{prefix}_unicast": traffic.unicast,
-        f"{prefix}_mcastbcast": traffic.mcastbcast,
-        f"{prefix}_untagged": traffic.untagged,
-        f"{prefix}_vlan": traffic.vlan,
-        f"{prefix}_64_size": traffic.sizes[0],
-    }
-    sizes = zip(SIZE_NAMES[1:], traffic.sizes[1:], strict=True)
-    return kinds | {f"{prefix}_{name}": count for name, count in sizes}
+def group_of(way: str, traffic: TrafficCounters, *, smallest: str = SIZE_NAMES[0]) -> dict[str, Any]:
+    """Return the counts of one direction by kind and size. Args: smallest: what the first size is called."""
+    names = ("unicast", "mcastbcast", "untagged", "vlan", smallest, *SIZE_NAMES[1:])
+    counts = (traffic.unicast, traffic.mcastbcast, traffic.untagged, traffic.vlan, *traffic.sizes)
+    return {f"{way}_{name}": count for name, count in zip(names, counts, strict=True)}
 
 
 class VnicTraffic(StateModel):
@@ -187,13 +183,6 @@ def traffic_of(tx: PacketCounters, rx: PacketCounters, counters: VnicCounters | 
     return frames
 
 
-def group_of(traffic: TrafficCounters) -> CounterGroup:
-    """Return the counts of one direction by kind and size."""
-    return CounterGroup(
-        traffic.unicast, traffic.mcastbcast, traffic.untagged, traffic.vlan, tuple(traffic.sizes)
-    )
-
-
 def summary_of(counters: VnicCounters, vport_num: int, vesw_id: int, opa_port_num: int) -> SummaryCounters:
     """Return attribute 0x0020 of a vport."""
     return SummaryCounters(
@@ -206,8 +195,8 @@ def summary_of(counters: VnicCounters, vport_num: int, vesw_id: int, opa_port_nu
         rx_packets=counters.rx.packets,
         tx_bytes=counters.tx.bytes,
         rx_bytes=counters.rx.bytes,
-        tx_group=group_of(counters.tx),
-        rx_group=group_of(counters.rx),
+        **group_of("tx", counters.tx),
+        **group_of("rx", counters.rx),
     )
 
 

@@ -49,8 +49,9 @@ from opavnic.cluster.protocol import frames
 from opavnic.devices import fuse
 from opavnic.kernel import wire as kernel_wire
 from unit.hfi_sim.wire.wire_strategies import field_values
-from vema.attributes import counters, iface_macs, mac_entries
+from vema.attributes import iface_macs, mac_entries
 from vema.attributes.class_port_info import ClassPortInfo, Notice
+from vema.attributes.counters import ErrorCounters, SummaryCounters
 from vema.attributes.mac_entries import MacEntry
 from vema.attributes.vesw_port_info import VeswPortInfo
 
@@ -71,17 +72,14 @@ def headers_in(*places: object) -> Iterator[Header]:
 
 HEADERS: list[type[WireHeader]] = [
     Lrh16B, Lrh9B, Bth, Deth, EthernetL4, FmHeader, Trailer, MadHeader, RmppHeader, VendorHeader, RcHeader,
-    ClassPortInfo, VeswPortInfo, Notice, MacEntry,
+    ClassPortInfo, VeswPortInfo, Notice, MacEntry, SummaryCounters, ErrorCounters,
     PortStatusRequest, ClearPortStatus, PortCountersRequest, ErrorInfoRequest, ErrorInfoPort,
     LbHeaderV1, LbHeaderV2, LbHeaderV3, SegmentHeader, ReHeader, SyncHeader,
     *declared_in(smp_header, node, sm_notice, port_info, tables),
     SaHeader, *declared_in(records, records_ib, records_tables),
 ]  # fmt: skip
 LAYOUTS: list[Header] = [
-    *headers_in(
-        counters.SummaryCounters, counters.ErrorCounters, mac_entries, iface_macs, pma_attributes, pma_ib_attributes,
-        sm_notice, tables,
-    ),
+    *headers_in(mac_entries, iface_macs, pma_attributes, pma_ib_attributes, sm_notice, tables),
     *(layout for item in vars(layouts).values() if isinstance(item, dict) for layout in item.values()
       if isinstance(layout, Header)),
     *headers_in(layouts, fuse, abi, frames, kernel_wire, captures, *captures.FORMS.values()),

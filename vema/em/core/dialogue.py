@@ -9,7 +9,7 @@ from typing import Final
 
 from hfi_sim.wire.mad.header import BASE_VERSION_OPA, Mad, Method
 from vema.attributes.class_port_info import ClassPortInfo
-from vema.attributes.counters import GROUP, REASONS, ErrorCounters, SummaryCounters
+from vema.attributes.counters import FRAMES, REASONS, ErrorCounters, SummaryCounters
 from vema.attributes.iface_macs import IfaceMacs
 from vema.attributes.mac_entries import MacEntries
 from vema.attributes.vesw_port_info import VeswPortInfo
@@ -311,14 +311,7 @@ def _take_page(vport: Vport, request: Request, data: bytes) -> Effect:
 def _take_counters(vport: Vport, request: Request, data: bytes) -> Effect:
     if request.step is Step.SUMMARY:
         summary = SummaryCounters.parse(data)
-        values = {
-            name: getattr(summary, name)
-            for name in ("tx_errors", "rx_errors", "tx_packets", "rx_packets", "tx_bytes", "rx_bytes")
-        }
-        for prefix, group in (("tx", summary.tx_group), ("rx", summary.rx_group)):
-            values |= {
-                f"{prefix}_{name}": count for (name, _), count in zip(GROUP, group.in_order(), strict=True)
-            }
+        values = {name: getattr(summary, name) for name in FRAMES}
     else:
         errors = ErrorCounters.parse(data)
         values = {name: getattr(errors, name) for name in REASONS}
