@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import Drop, PacketCounters
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
 QP_SMI: Final = 0
 QP_GSI: Final = 1
-
-
-class Outgoing(NamedTuple):
-    """A packet that was built here, with what the port checks of it; the arguments of `HfiPort.send_built`."""
-
-    packet: bytes
-    """Empty where its service level has no service channel."""
-    slid: int
-    dlid: int
-    pkey: int
 
 
 class MadSender:
@@ -54,8 +44,8 @@ class MadSender:
         """Send to the sender of a packet in the form that it has."""
         (self._peers_of_9b.add if is_9b else self._peers_of_9b.discard)(slid)
 
-    def packet(self, where: Where, mad: bytes) -> Outgoing:
-        """Return the packet of a MAD; empty if the port has no service channel for its service level."""
+    def send(self, where: Where, mad: bytes) -> Drop | None:
+        """Send a MAD; return why it did not leave, or None."""
         port = self._port
         slid = port.lid
         dlid, sl, dest_qp, asked_pkey, is_9b = where
@@ -63,23 +53,16 @@ class MadSender:
         pkey = port.pkeys.management if asked_pkey is None else asked_pkey
         sc = SC_MANAGEMENT if dest_qp == QP_SMI else port.settings.sc_of(sl)
         if sc is None:
-            return Outgoing(b"", slid, dlid, pkey)
-        packet = build_answer_packet(slid, dlid, sc, sl, pkey, dest_qp, mad, port.icrc, is_9b=is_9b)
-        return Outgoing(packet, slid, dlid, pkey)
-
-    def transmit(self, packet: Outgoing) -> Drop | None:
-        """Send a packet; return why it did not leave, or None."""
-        if not packet.packet:
             self._counters.in_packets += 1
             self._counters.drop(Drop.MAD_SL)
             return Drop.MAD_SL
+        packet = build_answer_packet(slid, dlid, sc, sl, pkey, dest_qp, mad, port.icrc, is_9b=is_9b)
         self.sent += 1
-        port = self._port
-        if port.has_lid(packet.dlid) and port.pkeys.may_send(packet.pkey):
+        if port.has_lid(dlid) and port.pkeys.may_send(pkey):
             # a port asks itself within the host, as in hfi1: without a link, in any state, a LID of 0 included
-            self._clock.call_soon(self._receive, port, packet.packet, None)
+            self._clock.call_soon(self._receive, port, packet, None)
             return None
-        return port.send_built(*packet)
+        return port.send_built(packet, slid, dlid, pkey)
 
     def answer(self, request: MadRequest, answer: bytes, pkey: int | None = None) -> None:
         """Send something to the sender of a request, in the form in which that came.
@@ -88,4 +71,4 @@ class MadSender:
         """
         pkey = self._port.pkeys.answering(request.pkey) if pkey is None else pkey
         where = Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
-        self.transmit(self.packet(where, answer))
+        self.send(where, answer)

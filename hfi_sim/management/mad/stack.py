@@ -188,13 +188,13 @@ class MadStack:
         Args:  mad: at most 2048 bytes; sl: service level, 0-31, of which the port has the service channel;
                pkey: the port's management P_Key unless given.
         """
-        return self._sender.transmit(self._sender.packet(Where(dlid, sl, dest_qp, pkey), mad))
+        return self._sender.send(Where(dlid, sl, dest_qp, pkey), mad)
 
     def transmit(self, where: Where, mad: bytes) -> Drop | None:
         """Send one MAD of any class, an SMP by queue pair 0; return why it did not leave, or None."""
         if mad[1] in SMP_CLASSES:
             return self._port.send_smp(mad, where.dlid, where.pkey or 0)
-        return self._sender.transmit(self._sender.packet(where, mad))
+        return self._sender.send(where, mad)
 
     def submit(
         self,
@@ -310,7 +310,7 @@ class MadStack:
         pkey = self._port.pkeys.answering(request.pkey)
         where = Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
         if not lone and not goes_in_segments(response):
-            self._sender.transmit(self._sender.packet(where, response))
+            self._sender.send(where, response)
             return
         key = (request.slid, int.from_bytes(response[TID]), response[1], True)
         self._sends.stop(key, SendEnd.FORGOTTEN)
@@ -320,7 +320,7 @@ class MadStack:
             content = Segmented(response)
             self.begin(Send(key, where, content, _unheeded, retries=ACK_RETRIES, size=len(response)))
         else:
-            self._sender.transmit(self._sender.packet(where, busy_answer(response)))
+            self._sender.send(where, busy_answer(response))
 
     def _next_deadline(self) -> float | None:
         times = (self._sends.next_deadline(), self._arrivals.next_deadline())
