@@ -48,6 +48,27 @@ async def test_changed_lab_is_what_its_saved_file_is_after_many_changes(engine: 
     await _holds(engine, seed, 40)
 
 
+@pytest.mark.parametrize("engine", ["python", "native"])
+async def test_no_ping_is_lost_while_a_virtual_switch_gets_another_pkey(engine: str) -> None:
+    text = LAB % (f"changed-{os.getpid()}", engine)
+    async with Lab(parse_lab(text, "lab.yaml", {})) as lab:
+        ping = [
+            "ping",
+            "-q",
+            "-i",
+            "0.002",
+            "-c",
+            "600",
+            str(lab.interface("h2", "red").address).partition("/")[0],
+        ]
+        pings = asyncio.ensure_future(lab.run("h1", ping))
+        for pkey in (0x8007, 0x8001):
+            await asyncio.sleep(0.2)
+            await ChangingLab(lab).set_key("red", "pkey", pkey)
+        assert " 0% packet loss" in (await pings).stdout
+        assert not any(lab.status().drops.values())
+
+
 SET_UP = """
 name: back-%d
 hosts:
