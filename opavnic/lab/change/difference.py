@@ -9,6 +9,7 @@ from typing import Final
 from hfi_sim.fabric.topology import Cable, NodeKind, Topology
 from hfi_sim.fabric.topology.model import end_text
 from opavnic.lab.file.host_setup import HostSetup
+from opavnic.lab.file.lab_sections import Host
 from opavnic.lab.file.loader import losses
 from opavnic.lab.file.model import LabModel
 from opavnic.world.em_node import EM_NODE
@@ -143,15 +144,22 @@ def refusals(before: LabModel, after: LabModel) -> Iterator[str]:
     for name, host in after.hosts.items():
         known = before.hosts.get(name)
         if known is None:
-            if not host.is_apart:
-                yield f"hosts.{name}: only hosts with a namespace or kernel of the lab's own come and go"
+            yield from _refused_host(name, host)
             continue
         for key in type(known).model_fields:
             if key not in HostSetup.model_fields and getattr(known, key) != getattr(host, key):
                 yield f"hosts.{name}.{key}"
     for name, host in before.hosts.items():
-        if name not in after.hosts and not host.is_apart:
-            yield f"hosts.{name}: only hosts with a namespace or kernel of the lab's own come and go"
+        if name not in after.hosts:
+            yield from _refused_host(name, host)
+
+
+def _refused_host(name: str, host: Host) -> Iterator[str]:
+    """Yield why a host cannot come or go: parts of installed packages start and end with the lab."""
+    if not host.is_apart:
+        yield f"hosts.{name}: only hosts with a namespace or kernel of the lab's own come and go"
+    sections = type(host).model_fields.keys() - Host.model_fields.keys()
+    yield from (f"hosts.{name}.{key}" for key in sorted(sections) if getattr(host, key) is not None)
 
 
 def difference(before: LabModel, after: LabModel, there: Topology, wanted: Topology) -> LabDifference:

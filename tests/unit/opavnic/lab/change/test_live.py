@@ -270,6 +270,18 @@ async def test_what_cannot_be_is_refused_before_anything_changes() -> None:
 
 
 @pytest.mark.looptime
+async def test_host_of_a_part_neither_comes_nor_goes() -> None:
+    text = PLAIN.replace("hosts: 3", "hosts: {h1: {}, h2: {}, h3: {lnet: {addresses: [10.77.0.1]}}}")
+    async with lab_in_memory(text) as lab:
+        live = LivingLab(lab)
+        with pytest.raises(EditError, match=r"while the lab runs: hosts\.n1\.lnet;"):
+            await live.add_host("n1", {"lnet": {"addresses": ["10.77.0.2"]}})
+        with pytest.raises(EditError, match=r"while the lab runs: hosts\.h3\.lnet;"):
+            await live.remove_host("h3")
+        assert await live.add_host("n1") == ["host add n1"]
+
+
+@pytest.mark.looptime
 async def test_untrusted_lab_does_not_grow_beyond_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "MAX_PORTS", 3)
     async with lab_in_memory(PLAIN) as lab:
