@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hfi_sim.base.counters import Drop
-from hfi_sim.base.errors import FabricError
+from hfi_sim.base.errors import FabricError, HfiSimError
 from hfi_sim.wire.mad.header import (
     BASE_VERSION_IB,
     DATA_OFFSET_VENDOR,
@@ -20,6 +20,16 @@ from hfi_sim.wire.mad.header import (
     mad_size,
     oui_of,
 )
+
+
+class RefusedError(HfiSimError):
+    """A request that an agent answers with a status instead of what was asked for."""
+
+    def __init__(self, status: int = MadStatus.INVALID, data: bytes = b"") -> None:
+        super().__init__(f"status {status:#06x}")
+        self.status = status
+        self.data = data
+        """What the response shows all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class SubnetManagementAgent:
     def _has_manager(self) -> bool:
         return isinstance(self._port, HfiPort) and self._port.is_sm
 
-    def _answer(self, asked: SmpRequest) -> tuple[MadStatus, bytes]:
+    def _answer(self, asked: SmpRequest) -> tuple[int, bytes]:
         smp, header = asked.smp, asked.request.header
         if smp.base_version == BASE_VERSION_IB:
             return self._answer_ib(asked)
@@ -194,7 +194,7 @@ class SubnetManagementAgent:
         )
         return answer(self._node, question)
 
-    def _answer_ib(self, asked: SmpRequest) -> tuple[MadStatus, bytes]:
+    def _answer_ib(self, asked: SmpRequest) -> tuple[int, bytes]:
         """Answer an SMP of base version 1, of which there is only NodeInfo: it says that the node speaks OPA."""
         header = asked.request.header
         if header.class_version != CLASS_VERSION_IB:

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.base.errors import WireError
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma import extras, forwarding, lanes, port_attributes, tables
 from hfi_sim.management.sma.facts import node_description_of, node_info_of
-from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode
+from hfi_sim.management.sma.node import AttributeRequest, SmaNode
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
 
@@ -27,13 +28,13 @@ MAX_MEMBERS: Final = 117
 
 def _node_info(node: SmaNode, question: AttributeRequest) -> bytes:
     if question.attr_mod:
-        raise AttributeRefusedError
+        raise RefusedError
     return node_info_of(node.port, question.in_port).build()
 
 
 def _node_description(node: SmaNode, question: AttributeRequest) -> bytes:
     if question.attr_mod:
-        raise AttributeRefusedError
+        raise RefusedError
     return node_description_of(node.port).build()
 
 
@@ -75,7 +76,7 @@ _READ_ONLY: Final = frozenset(
 )
 
 
-def answer(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, bytes]:
+def answer(node: SmaNode, question: AttributeRequest) -> tuple[int, bytes]:
     """Return the status and the data of the response, which may be none where it is not OK.
 
     Args:    question: with the whole data of the SMP.
@@ -85,24 +86,24 @@ def answer(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, bytes]
         return _aggregate(node, question)
     try:
         return MadStatus.OK, _one(node, question)
-    except AttributeRefusedError as refused:
+    except RefusedError as refused:
         return refused.status, refused.data
 
 
 def _one(node: SmaNode, question: AttributeRequest) -> bytes:
     how = _ANSWERS.get(question.attr_id)
     if how is None or (question.is_set and question.attr_id in _READ_ONLY):
-        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
+        raise RefusedError(MadStatus.UNSUPPORTED)
     try:
         data = how(node, question)
     except WireError:
-        raise AttributeRefusedError from None  # shorter than the attribute
+        raise RefusedError from None  # shorter than the attribute
     if len(data) > len(question.data):
-        raise AttributeRefusedError
+        raise RefusedError
     return data
 
 
-def _aggregate(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, bytes]:
+def _aggregate(node: SmaNode, question: AttributeRequest) -> tuple[int, bytes]:
     """Answer a sequence of attributes, as far as the first that is refused; the response ends with it.
 
     None bears the error bit: hfi1 sets it for no status that there is.
@@ -125,7 +126,7 @@ def _aggregate(node: SmaNode, question: AttributeRequest) -> tuple[MadStatus, by
         member = replace(question, attr_id=attr_id, attr_mod=attr_mod, data=bytes(data[start:at]))
         try:
             given = _one(node, member)
-        except AttributeRefusedError as refused:
+        except RefusedError as refused:
             data[start : start + len(refused.data)] = refused.data
             return refused.status, bytes(data[:at])
         data[start:at] = given.ljust(at - start, b"\0")

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.base.clock import to_seconds
-from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode
+from hfi_sim.management.mad.agents import RefusedError
+from hfi_sim.management.sma.node import AttributeRequest, SmaNode
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
 from hfi_sim.wire.mad.header import MadStatus
@@ -56,9 +57,9 @@ def cable_info(node: SmaNode, question: AttributeRequest) -> bytes:
     start, count = modifier >> 19 & 0xFFF, (modifier >> 13 & 0x3F) + 1
     port = node.port_at(modifier & 0xFF)
     if isinstance(port, SwitchPort0) or port.link is None:
-        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
+        raise RefusedError(MadStatus.UNSUPPORTED)
     if start // CABLE_PAGE != (start + count - 1) // CABLE_PAGE:
-        raise AttributeRefusedError
+        raise RefusedError
     content = cable_memory(port.link.name, to_seconds(port.link.direction_from(port).planned.latency_ns))
     return content[start : start + count].ljust(CABLE_INFO_SIZE, b"\0")
 
@@ -109,14 +110,14 @@ def hfi_congestion_control(node: SmaNode, question: AttributeRequest) -> bytes:
     count, first = question.count, question.attr_mod & 0xFF
     size = 2 * CCT_BLOCK
     if not count or first + count > _CONTROL_BLOCKS or 2 + count * size > len(question.data):
-        raise AttributeRefusedError
+        raise RefusedError
     tables, key = node.port.settings.tables, (int(SubnetAttrId.HFI_CONGESTION_CONTROL), 0)
     shown = tables.get(key, bytes(2 + _CONTROL_BLOCKS * size))
     if question.is_set:
         limit = int.from_bytes(question.data[:2])
         end = (first + count - 1) * CCT_BLOCK + limit % CCT_BLOCK + 1
         if limit + 1 > end:
-            raise AttributeRefusedError
+            raise RefusedError
         sent = tables.setdefault((key[0], 1), bytes(_CONTROL_BLOCKS * size))
         start = first * CCT_BLOCK
         entries = question.data[2 : 2 + 2 * (end - start)]
@@ -136,15 +137,15 @@ def switch_congestion_log(node: SmaNode, question: AttributeRequest) -> bytes:
 def hfi_congestion_log(_node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for the congestion log of an HFI, which is empty."""
     if question.is_set:
-        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
+        raise RefusedError(MadStatus.UNSUPPORTED)
     if question.attr_mod:
-        raise AttributeRefusedError
+        raise RefusedError
     return _log(question, 2, _HFI_LOG_SIZE)
 
 
 def _log(question: AttributeRequest, kind: int, size: int) -> bytes:
     if question.is_set:
-        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
+        raise RefusedError(MadStatus.UNSUPPORTED)
     return bytes([kind]).ljust(size, b"\0")
 
 

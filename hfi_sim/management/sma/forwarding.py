@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 from hfi_sim.base.types import LID_MULTICAST_FIRST
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma.facts import switch_info_of
-from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode
+from hfi_sim.management.sma.node import AttributeRequest, SmaNode
 from hfi_sim.nodes.switch import Switch
 from hfi_sim.routing.table import LinearTable
 from hfi_sim.wire.sma.node import SwitchInfo
@@ -38,7 +39,7 @@ def switch_info(node: SmaNode, question: AttributeRequest) -> bytes:
         wanted = SwitchInfo.parse(question.data)
         info = switch.info
         if wanted.linear_fdb_top >= max(info.linear_fdb_cap, len(switch.lft.entries)):
-            raise AttributeRefusedError
+            raise RefusedError
         info = replace(info, **{name: getattr(wanted, name) for name in _KEPT})
         if wanted.routing_enabled:
             info = replace(info, routing_enabled=wanted.routing_enabled)
@@ -56,7 +57,7 @@ def linear_table(node: SmaNode, question: AttributeRequest) -> bytes:
     end = first + len(blocks) * LIDS_PER_BLOCK
     info = switch_info_of(switch)
     if end > -(-info.linear_fdb_cap // LIDS_PER_BLOCK) * LIDS_PER_BLOCK:
-        raise AttributeRefusedError
+        raise RefusedError
     if question.is_set:
         ports = b"".join(blocks)
         if question.attr_mod & _ALL_LINEAR:
@@ -92,7 +93,7 @@ def multicast_table(node: SmaNode, question: AttributeRequest) -> bytes:
     if question.attr_mod & _ALL_MULTICAST:
         first &= 0xFFFFF
     if end > switch.info.multicast_fdb_cap:
-        raise AttributeRefusedError
+        raise RefusedError
     if question.is_set:
         masks = [mask for block in blocks for mask in MULTICAST_BLOCK.parse(block).masks]
         if question.attr_mod & _ALL_MULTICAST:

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid, PortEvent, PortState
 from hfi_sim.engine.link.config import MAX_MTU
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma.facts import HFI_VLS, ability_of, pkey_drops_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.lanes import arbitrate
-from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, UnansweredError
+from hfi_sim.management.sma.node import AttributeRequest, SmaNode, UnansweredError
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort
 from hfi_sim.wire.sma.port_info import MtuCode, PhysicalState, PortInfo, PortStateInfo, mtu_bytes
@@ -91,7 +92,7 @@ _PHYSICAL: Final[Mapping[int, Mapping[int, str]]] = {
 def port_info(node: SmaNode, port: HfiPort, question: AttributeRequest) -> bytes:
     """Answer a Get or a Set of PortInfo."""
     if question.count != 1 or len(question.data) < PortInfo.SIZE:
-        raise AttributeRefusedError
+        raise RefusedError
     if not question.is_set:
         return _shown(port, question).build()
     wanted = PortInfo.parse(question.data)
@@ -108,14 +109,14 @@ def port_info(node: SmaNode, port: HfiPort, question: AttributeRequest) -> bytes
     )
     data = replace(shown, link_init_reason=shown.link_init_reason | wanted.link_init_reason).build()
     if not valid:
-        raise AttributeRefusedError(data=data)
+        raise RefusedError(data=data)
     return data
 
 
 def port_state_info(node: SmaNode, port: HfiPort, question: AttributeRequest) -> bytes:
     """Answer a Get or a Set of PortStateInfo."""
     if question.count != 1 or len(question.data) < PortStateInfo.SIZE:
-        raise AttributeRefusedError
+        raise RefusedError
     valid, wanted = True, PortStateInfo.parse(question.data)
     if question.is_set:
         valid = _set_states(node, port, wanted.state, wanted.physical_state, question)
@@ -124,7 +125,7 @@ def port_state_info(node: SmaNode, port: HfiPort, question: AttributeRequest) ->
     if question.is_set:
         shown = replace(shown, reserved_8=wanted.reserved_8)
     if not valid:
-        raise AttributeRefusedError(data=shown.build())
+        raise RefusedError(data=shown.build())
     return shown.build()
 
 

@@ -11,8 +11,9 @@ from typing import Final
 
 from hfi_sim.engine.link.arbiter import Arbitration, Buffers
 from hfi_sim.engine.link.config import MAX_VLS, FlowControl
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma.facts import BUFFER_UNIT, HFI_VLS, Port
-from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
+from hfi_sim.management.sma.node import AttributeRequest, SmaNode, of_ports
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort0
 from hfi_sim.wire.mad.attributes import SubnetAttrId
@@ -45,7 +46,7 @@ def vl_arbitration(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for a section of VLArb."""
     section = question.attr_mod >> 16 & 0xFF
     if section >= _SECTIONS:
-        raise AttributeRefusedError
+        raise RefusedError
 
     def read(port: Port) -> bytes:
         return _section_of(port, section)
@@ -54,7 +55,7 @@ def vl_arbitration(node: SmaNode, question: AttributeRequest) -> bytes:
         if isinstance(port, HfiPort):
             if section > _HIGH:
                 has = _HFI_SECTIONS[section]
-                raise AttributeRefusedError(MadStatus.UNSUPPORTED, read(port)[:has] + block[has:])
+                raise RefusedError(MadStatus.UNSUPPORTED, read(port)[:has] + block[has:])
             block = block[:_HFI_TURNS].ljust(VL_ARB.size, b"\0")
         port.settings.tables[SubnetAttrId.VL_ARB, section] = block
         arbitrate(port)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hfi_sim.base.errors import FabricError, HfiSimError
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma.facts import Port
 from hfi_sim.nodes.cable import Link
 from hfi_sim.nodes.hfi import HfiPort
@@ -18,16 +19,6 @@ ALL_PORTS: Final = 0x100
 
 SetLinks = Callable[[Iterable[Link], bool, str], None]
 """Brings links up or down for a requester that has a name; see `Fabric.set_links`."""
-
-
-class AttributeRefusedError(HfiSimError):
-    """An attribute, or its modifier, that the agent does not take; the status says why."""
-
-    def __init__(self, status: MadStatus = MadStatus.INVALID, data: bytes = b"") -> None:
-        super().__init__(status.text)
-        self.status = status
-        self.data = data
-        """What the response shows all the same."""
 
 
 class UnansweredError(HfiSimError):
@@ -58,12 +49,12 @@ class AttributeRequest:
     def blocks(self, size: int, count: int | None = None, step: int | None = None) -> list[bytes]:
         """Return the blocks that were sent. Args: step: bytes from one to the next, if more than `size`.
 
-        Raises:  AttributeRefusedError: they do not fit an SMP.
+        Raises:  RefusedError: they do not fit an SMP.
         """
         step = size if step is None else step
         count = max(self.count, 1) if count is None else count
         if (count - 1) * step + size > len(self.data):
-            raise AttributeRefusedError
+            raise RefusedError
         return [self.data[at : at + size] for at in range(0, count * step, step)]
 
 
@@ -81,31 +72,31 @@ class SmaNode:
         return self.port.switch if isinstance(self.port, SwitchPort0) else None
 
     def the_switch(self) -> Switch:
-        """Return the switch. Raises: AttributeRefusedError: an HFI has no such attribute."""
+        """Return the switch. Raises: RefusedError: an HFI has no such attribute."""
         if self.switch is None:
-            raise AttributeRefusedError(MadStatus.UNSUPPORTED)
+            raise RefusedError(MadStatus.UNSUPPORTED)
         return self.switch
 
     def port_at(self, number: int) -> Port:
         """Return a port of the switch, 0 included; of an HFI the one that there is.
 
-        Raises:  AttributeRefusedError: there is none with this number.
+        Raises:  RefusedError: there is none with this number.
         """
         switch = self.switch
         if switch is None or number == 0:
             return self.port
         if number not in switch.ports:
-            raise AttributeRefusedError
+            raise RefusedError
         return switch.ports[number]
 
     def ports(self, question: AttributeRequest, first: int | None = None) -> list[Port]:
         """Return the ports that the modifier names: as many as its upper byte says, from its lowest byte on.
 
-        Raises:  AttributeRefusedError: one of them is not there; an HFI was asked for more or less than one.
+        Raises:  RefusedError: one of them is not there; an HFI was asked for more or less than one.
         """
         if self.switch is None:
             if question.count != 1:
-                raise AttributeRefusedError
+                raise RefusedError
             return [self.port]
         first = question.attr_mod & 0xFF if first is None else first
         return [self.port_at(number) for number in range(first, first + max(question.count, 1))]
@@ -122,11 +113,11 @@ class SmaNode:
     def external(self, number: int) -> SwitchPort:
         """Return a port of the switch that has a cable.
 
-        Raises:  AttributeRefusedError: there is none with this number, or this is no switch.
+        Raises:  RefusedError: there is none with this number, or this is no switch.
         """
         port = self.the_switch().ports.get(number)
         if port is None:
-            raise AttributeRefusedError
+            raise RefusedError
         return port
 
 
@@ -150,5 +141,5 @@ def of_ports(
                 for port, block in zip(ports, blocks, strict=True):
                     write(port, block)
         except FabricError:
-            raise AttributeRefusedError from None
+            raise RefusedError from None
     return b"".join(read(port).ljust(step or size, b"\0") for port in ports)

@@ -10,11 +10,12 @@ from typing import Final
 
 from hfi_sim.base.types import LID_MULTICAST_FIRST, LID_PERMISSIVE, Lid, PortState
 from hfi_sim.engine.link.config import MAX_MTU
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma import hfi_port
 from hfi_sim.management.sma.facts import Port, pkey_drops_of, port_info_of, port_state_info_of
 from hfi_sim.management.sma.hfi_port import SM_START, VL15, VL15_MTU, train
 from hfi_sim.management.sma.lanes import arbitrate
-from hfi_sim.management.sma.node import ALL_PORTS, AttributeRefusedError, AttributeRequest, SmaNode
+from hfi_sim.management.sma.node import ALL_PORTS, AttributeRequest, SmaNode
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
 from hfi_sim.wire.sma.port_info import HOQ_LIFE, PhysicalState, PortInfo, PortStateInfo
@@ -52,7 +53,7 @@ def port_info(node: SmaNode, question: AttributeRequest) -> bytes:
     ports = node.ports(question)
     room = [PORT_INFO_STEP] * (len(ports) - 1) + [PortInfo.SIZE]
     if sum(room) > len(question.data):
-        raise AttributeRefusedError
+        raise RefusedError
     if question.is_set:
         if question.attr_mod & ALL_PORTS and node.switch is not None:
             wanted = PortInfo.parse(question.data)
@@ -88,7 +89,7 @@ def _set(node: SmaNode, port: Port, wanted: PortInfo, question: AttributeRequest
     invalid = False
     if isinstance(port, SwitchPort0):
         if (wanted.lid | wanted.master_sm_lid) & ~LID_PERMISSIVE:
-            raise AttributeRefusedError
+            raise RefusedError
         invalid = not _may_have(wanted.master_sm_lid)
     before = port.settings.info
     port.settings.info = replace(
@@ -116,7 +117,7 @@ def _set(node: SmaNode, port: Port, wanted: PortInfo, question: AttributeRequest
             port.settings.trap_lid = wanted.master_sm_lid
     _set_states(node, port, wanted.physical_state, wanted.state, question)
     if invalid:
-        raise AttributeRefusedError
+        raise RefusedError
 
 
 def _may_have(lid: int) -> bool:
@@ -144,10 +145,10 @@ def _set_states(node: SmaNode, port: Port, physical: int, state: int, question: 
     elif state == PortState.ACTIVE and port.state in (PortState.ARMED, PortState.ACTIVE):
         port.state = PortState.ACTIVE
     else:
-        raise AttributeRefusedError
+        raise RefusedError
 
 
 def _set_physical(node: SmaNode, port: SwitchPort, physical: int) -> None:
     if physical not in _TRAINED:
-        raise AttributeRefusedError
+        raise RefusedError
     train(node, port, disabled=physical == PhysicalState.DISABLED)

@@ -12,8 +12,9 @@ from hfi_sim.base.pkeys import PkeyTable
 from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT, PortState
 from hfi_sim.engine.link.arbiter import vls_without_table
 from hfi_sim.engine.link.config import MAX_VLS, SERVICE_CHANNELS
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma.facts import Port, partition_cap_of
-from hfi_sim.management.sma.node import AttributeRefusedError, AttributeRequest, SmaNode, of_ports
+from hfi_sim.management.sma.node import AttributeRequest, SmaNode, of_ports
 from hfi_sim.nodes.end_port import ONE_TO_ONE
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
@@ -43,18 +44,18 @@ def partition_table(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for PartitionTable: consecutive blocks of one port."""
     port = node.port_at(question.attr_mod >> 16 & 0xFF)
     if node.switch is None and not question.count:
-        raise AttributeRefusedError
+        raise RefusedError
     blocks = question.blocks(PARTITION_TABLE.size)
     first = (question.attr_mod & 0x7FF) * PKEYS_PER_BLOCK
     end = first + len(blocks) * PKEYS_PER_BLOCK
     if end > partition_cap_of(port):
-        raise AttributeRefusedError
+        raise RefusedError
     table = list(_pkeys(port))
     table += [0] * (end - len(table))
     if question.is_set:
         table[first:end] = [pkey for block in blocks for pkey in PARTITION_TABLE.parse(block).pkeys]
         if isinstance(port, HfiPort) and PKEY_LIMITED_MANAGEMENT not in table[:_HFI_PKEYS]:
-            raise AttributeRefusedError
+            raise RefusedError
         _set_pkeys(port, table)
         table = [*_pkeys(port), *([0] * end)]
     return b"".join(
@@ -101,7 +102,7 @@ def sc_to_sl(node: SmaNode, question: AttributeRequest) -> bytes:
 def _refuse_modifier(node: SmaNode, question: AttributeRequest) -> None:
     """Refuse what an HFI does not take: any modifier."""
     if node.switch is None and question.attr_mod:
-        raise AttributeRefusedError
+        raise RefusedError
 
 
 def _channels(node: SmaNode, question: AttributeRequest) -> tuple[int, ...]:
@@ -112,7 +113,7 @@ def _channels(node: SmaNode, question: AttributeRequest) -> tuple[int, ...]:
 
 def _channels_in(block: bytes) -> tuple[int, ...]:
     if max(block) >= SERVICE_CHANNELS:
-        raise AttributeRefusedError
+        raise RefusedError
     return tuple(block)
 
 
@@ -168,7 +169,7 @@ def sc_to_sc_multiset(node: SmaNode, question: AttributeRequest) -> bytes:
     """Answer for SCtoSCMultiSet: blocks with a table each, for every pair of an ingress and an egress port."""
     node.the_switch()
     if not question.is_set:
-        raise AttributeRefusedError(MadStatus.UNSUPPORTED)
+        raise RefusedError(MadStatus.UNSUPPORTED)
     blocks = question.blocks(SC_TO_SC_MULTISET.size)
     wanted = [SC_TO_SC_MULTISET.parse(block) for block in blocks]
     tables = [(_bits(each.ingress), _bits(each.egress), _channels_in(bytes(each.scs))) for each in wanted]
@@ -194,7 +195,7 @@ def sc_to_vlt(node: SmaNode, question: AttributeRequest) -> bytes:
             port.settings.tables[SubnetAttrId.SC_TO_VLT, 0] = bytes(vl & _VL_BITS for vl in block)
             block = bytes(_lane(sc, vl & _VL_BITS) for sc, vl in enumerate(block))
         if max(block) >= MAX_VLS:
-            raise AttributeRefusedError
+            raise RefusedError
         if isinstance(port, SwitchPort0):
             port.settings.tables[SubnetAttrId.SC_TO_VLT, 0] = block
         else:
@@ -211,7 +212,7 @@ def _lane(sc: int, vl: int) -> int:
 def _refuse_in_use(port: HfiPort, question: AttributeRequest) -> None:
     """Refuse to change by which lane an HFI sends once it may send."""
     if port.state in (PortState.ARMED, PortState.ACTIVE) or question.attr_mod & _ASYNC:
-        raise AttributeRefusedError
+        raise RefusedError
 
 
 def sc_to_vl_of(port: Port) -> bytes:
@@ -242,10 +243,10 @@ def sc_to_vl_kept(node: SmaNode, question: AttributeRequest) -> bytes:
     def write(port: Port, block: bytes) -> None:
         if isinstance(port, HfiPort):
             if port.state in (PortState.ARMED, PortState.ACTIVE):
-                raise AttributeRefusedError
+                raise RefusedError
             block = bytes(vl & _VLNT_BITS for vl in block)
         if max(block) >= SERVICE_CHANNELS:
-            raise AttributeRefusedError
+            raise RefusedError
         port.settings.tables[question.attr_id, 0] = block
 
     return of_ports(node, question, SERVICE_CHANNELS, read, write)

@@ -12,7 +12,7 @@ from typing import Final
 from hfi_sim.base.errors import WireError
 from hfi_sim.base.link_modes import FULL_MODE, planned_mode
 from hfi_sim.base.types import PKEY_FULL_MANAGEMENT, PKEY_LIMITED_MANAGEMENT, Guid
-from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.agents import MadRequest, RefusedError
 from hfi_sim.management.mad.transfers import MAX_MESSAGE
 from hfi_sim.management.sma.facts import capabilities_of
 from hfi_sim.nodes.hfi import HfiPort
@@ -21,7 +21,7 @@ from hfi_sim.subnet_manager.administration import paths
 from hfi_sim.subnet_manager.administration.membership import Membership
 from hfi_sim.subnet_manager.administration.node_records import cables
 from hfi_sim.subnet_manager.administration.readers import READERS
-from hfi_sim.subnet_manager.administration.scope import Answer, SaRefusedError, SaRequest, gid_of, scope_of
+from hfi_sim.subnet_manager.administration.scope import Answer, SaRequest, gid_of, scope_of
 from hfi_sim.subnet_manager.administration.services import Services
 from hfi_sim.subnet_manager.administration.subscriptions import Subscription, Subscriptions
 from hfi_sim.subnet_manager.groups import SweepView
@@ -125,7 +125,7 @@ class Administration:
             return None
         try:
             return self._respond(message, self._records(now, request, message, asker))
-        except SaRefusedError as refused:
+        except RefusedError as refused:
             return _refused(message, refused.status)
         except WireError:
             return _refused(message, SaStatus.INVALID)
@@ -133,9 +133,9 @@ class Administration:
     def _records(self, now: float, request: MadRequest, message: SaMessage, asker: HfiPort) -> list[SaRecord]:
         header = message.header
         if (header.base_version, header.class_version) not in _VERSIONS:
-            raise SaRefusedError(MadStatus.BAD_VERSION)
+            raise RefusedError(MadStatus.BAD_VERSION)
         if request.pkey & PKEY_LIMITED_MANAGEMENT != PKEY_LIMITED_MANAGEMENT:
-            raise SaRefusedError(SaStatus.DENIED)
+            raise RefusedError(SaStatus.DENIED)
         question = SaRequest(message, asker, request.pkey == PKEY_FULL_MANAGEMENT, now)
         self.services.expire(now)
         method, attr_id = header.method, header.attr_id
@@ -145,7 +145,7 @@ class Administration:
             return list(paths.trace(self._view(), question))
         setter = self._setters.get((method, attr_id))
         if setter is None:
-            raise SaRefusedError(MadStatus.UNSUPPORTED)
+            raise RefusedError(MadStatus.UNSUPPORTED)
         return [setter(question)]
 
     def _get(self, question: SaRequest) -> list[SaRecord]:
@@ -162,12 +162,12 @@ class Administration:
             if header.attr_id == SaAttrId.MC_MEMBER_RECORD:
                 found = _one_a_group(found, question)
         else:
-            raise SaRefusedError(MadStatus.UNSUPPORTED)
+            raise RefusedError(MadStatus.UNSUPPORTED)
         if not found:
-            raise SaRefusedError(SaStatus.NO_RECORDS)
+            raise RefusedError(SaStatus.NO_RECORDS)
         if header.method == Method.GET and len(found) > 1:
             if header.attr_id != SaAttrId.PATH_RECORD:
-                raise SaRefusedError(SaStatus.TOO_MANY_RECORDS)
+                raise RefusedError(SaStatus.TOO_MANY_RECORDS)
             del found[1:]  # any of the paths will do
         return found
 
@@ -187,7 +187,7 @@ class Administration:
         step = stride(max(record.SIZE for record in records))
         data = b"".join(record.build().ljust(step * OFFSET_UNIT, b"\0") for record in records)
         if len(data) > MAX_MESSAGE - DATA_AT:
-            raise SaRefusedError(SaStatus.NO_RESOURCES)
+            raise RefusedError(SaStatus.NO_RESOURCES)
         is_table = header.method in (Method.GET_TABLE, SaMethod.GET_TRACE_TABLE)
         method = Method.GET_TABLE_RESP if is_table else _response_method(header.method)
         return SaMessage(
@@ -206,7 +206,7 @@ class Administration:
     def _view(self) -> SweepView:
         view = self._manager.view
         if view is None:
-            raise SaRefusedError(MadStatus.BUSY)
+            raise RefusedError(MadStatus.BUSY)
         return view
 
     def _in_service(self, guid: Guid) -> HfiPort | None:

@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 
 from hfi_sim.base.errors import FabricError
 from hfi_sim.base.types import LIDS_OF_JOINED_GROUPS, Guid, Lid
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma.facts import multicast_lid_32
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of, guid_of
+from hfi_sim.subnet_manager.administration.scope import SaRequest, gid_of, guid_of
 from hfi_sim.subnet_manager.groups import Announced, MulticastGroups
 from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.message import LIFE, MTUS, RATES, choose, is_wanted, rate_code
@@ -111,18 +112,18 @@ class Membership:
     def join(self, question: SaRequest) -> SaRecord:
         """Let a port join a group; return what the group is like.
 
-        Raises:  SaRefusedError.
+        Raises:  RefusedError.
         """
         asked, has, port = self._read(question)
         if not asked.join_state:
-            raise SaRefusedError(SaStatus.INVALID)
+            raise RefusedError(SaStatus.INVALID)
         group = self._by_mgid.get(asked.mgid)
         if group is None and self._announced(asked.mgid) is not None:
-            raise SaRefusedError(SaStatus.DENIED)  # its members are those of a virtual switch
+            raise RefusedError(SaStatus.DENIED)  # its members are those of a virtual switch
         if group is None:
             group = self._create(asked, has, port)
         elif not _agrees(asked, has, group.qualities) or not port.pkeys.admits(group.qualities.pkey):
-            raise SaRefusedError(SaStatus.INVALID)
+            raise RefusedError(SaStatus.INVALID)
         state = group.states[port.guid] = group.states.get(port.guid, 0) | asked.join_state
         self._groups.join(group.mlid, port, receives=bool(state & _RECEIVES))
         return _record(group, port.guid, state, question.ib)
@@ -130,13 +131,13 @@ class Membership:
     def leave(self, question: SaRequest) -> SaRecord:
         """Take a port out of a group, as far as it names bits of JoinState; return what it was.
 
-        Raises:  SaRefusedError.
+        Raises:  RefusedError.
         """
         asked, _, port = self._read(question)
         group = self._by_mgid.get(asked.mgid)
         state = 0 if group is None else group.states.get(port.guid, 0)
         if group is None or not state & asked.join_state:
-            raise SaRefusedError(SaStatus.INVALID)
+            raise RefusedError(SaStatus.INVALID)
         record = _record(group, port.guid, state & asked.join_state, question.ib)
         state &= ~asked.join_state
         if state:
@@ -170,25 +171,25 @@ class Membership:
         asked = message.one(IbMcMemberRecord) if question.ib else message.one(McMemberRecord)
         has = asked.names(question.mask)
         if not has.issuperset(_NEEDED):
-            raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+            raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
         guid = guid_of(asked.port_gid)
         port = None if guid is None else self._find(guid)
         if port is None:
-            raise SaRefusedError(SaStatus.INVALID_GID)
+            raise RefusedError(SaStatus.INVALID_GID)
         if not question.may_speak_for(port):
-            raise SaRefusedError(SaStatus.DENIED)
+            raise RefusedError(SaStatus.DENIED)
         return asked, has, port
 
     def _create(self, asked: _Record, has: set[str], port: HfiPort) -> _Group:
         if asked.join_state == JOIN_SEND_ONLY:
-            raise SaRefusedError(SaStatus.INVALID)
+            raise RefusedError(SaStatus.INVALID)
         if not has.issuperset(_NEEDED_TO_CREATE):
             if not _is_broadcast(asked.mgid) or "pkey" not in has:
-                raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+                raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
             if asked.mgid[_PARTITION] != asked.pkey.to_bytes(2):
-                raise SaRefusedError(SaStatus.INVALID)
+                raise RefusedError(SaStatus.INVALID)
         if not asked.pkey & 0x7FFF or not port.pkeys.admits(asked.pkey):
-            raise SaRefusedError(SaStatus.INVALID)
+            raise RefusedError(SaStatus.INVALID)
         mtu: int | None = int(MtuCode.MTU_2048)
         rate: int | None = rate_code(self._slowest_bps())
         if "mtu" in has:
@@ -196,16 +197,16 @@ class Membership:
         if "rate" in has:
             rate = choose(asked.rate_selector, asked.rate, RATES)
         if mtu is None or rate is None:
-            raise SaRefusedError(SaStatus.INVALID)
+            raise RefusedError(SaStatus.INVALID)
         mgid = asked.mgid if "mgid" in has and any(asked.mgid) else self._new_mgid()
         if mgid[0] != 0xFF:
-            raise SaRefusedError(SaStatus.INVALID_GID)
+            raise RefusedError(SaStatus.INVALID_GID)
         if len(self._by_mgid) >= MAX_GROUPS:
-            raise SaRefusedError(SaStatus.NO_RESOURCES)
+            raise RefusedError(SaStatus.NO_RESOURCES)
         try:
             mlid = self._groups.create(among=LIDS_OF_JOINED_GROUPS)
         except FabricError:
-            raise SaRefusedError(SaStatus.NO_RESOURCES) from None
+            raise RefusedError(SaStatus.NO_RESOURCES) from None
         qualities = _Qualities(
             asked.pkey, asked.q_key, asked.sl, asked.traffic_class, mtu, rate, asked.hop_limit, mgid[1] & 0x0F
         )

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, cast
 
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma import answers
 from hfi_sim.management.sma.facts import Port, port_num_of
 from hfi_sim.management.sma.node import AttributeRequest as Smp
 from hfi_sim.management.sma.node import SmaNode
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import SwitchPort, SwitchPort0
-from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, Scope, lid_of
+from hfi_sim.subnet_manager.administration.scope import SaRequest, Scope, lid_of
 from hfi_sim.wire.mad.attributes import SaStatus, SubnetAttrId
 from hfi_sim.wire.mad.header import MAD_SIZE, MadStatus
 from hfi_sim.wire.sa.record import SaRecord
@@ -113,15 +114,15 @@ def vl_arbitration(scope: Scope) -> Iterator[SaRecord]:
 def cables(scope: Scope, question: SaRequest) -> Iterator[SaRecord]:
     """Yield what a request wants to read of each port's cable, 64 bytes a record.
 
-    Raises:  SaRefusedError: it does not say what, or that is outside of the plug's upper page.
+    Raises:  RefusedError: it does not say what, or that is outside of the plug's upper page.
     Source:  opa-fm, sa_CableInfoRecord.c.
     """
     asked = question.message.one(CableInfoRecord)
     if not CableInfoRecord.names(question.mask) >= {"length", "address"}:
-        raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+        raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
     first, last = asked.address, asked.address + asked.length
     if not _PLUG_FIRST <= first <= last <= _PLUG_LAST:
-        raise SaRefusedError(SaStatus.INVALID)
+        raise RefusedError(SaStatus.INVALID)
     for port in scope.ports():
         if isinstance(port, SwitchPort0):
             continue

@@ -11,10 +11,11 @@ from typing import Final
 from hfi_sim.base.link_modes import FULL_MODE
 from hfi_sim.base.types import PKEY_FULL_MEMBER
 from hfi_sim.engine.link.config import MAX_MTU
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.management.sma.facts import neighbour_of, port_num_of
 from hfi_sim.nodes.hfi import HfiPort
 from hfi_sim.nodes.switch import Switch, SwitchPort, SwitchPort0
-from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of, guid_of
+from hfi_sim.subnet_manager.administration.scope import SaRequest, gid_of, guid_of
 from hfi_sim.subnet_manager.groups import SweepView
 from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.message import LIFE, MTUS, RATES, is_wanted, mtu_code, rate_code
@@ -35,13 +36,13 @@ _PLAIN: Final = IbPathRecord.mask("dlid", "slid", "sl")
 def paths(view: SweepView, question: SaRequest) -> Iterator[IbPathRecord]:
     """Yield the paths that a PathRecord asks for, at most as many between two ports as it wants.
 
-    Raises:  SaRefusedError: it names no source; a GID that no port has.
+    Raises:  RefusedError: it names no source; a GID that no port has.
     """
     asked = question.message.one(IbPathRecord)
     mask = question.mask
     has = IbPathRecord.names(mask)
     if not has & {"sgid", "slid"}:
-        raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+        raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
     sources = _ends(view, asked.sgid if "sgid" in has else None, asked.slid if "slid" in has else None)
     targets = _ends(view, asked.dgid if "dgid" in has else None, asked.dlid if "dlid" in has else None)
     most = asked.number_of_paths if "number_of_paths" in has and asked.number_of_paths else 127
@@ -65,7 +66,7 @@ def _ends(view: SweepView, gid: bytes | None, lid: int | None) -> list[_End]:
         guid = guid_of(gid)
         ports = [port for port in ports if port.guid == guid]
         if not ports:
-            raise SaRefusedError(SaStatus.INVALID_GID)
+            raise RefusedError(SaStatus.INVALID_GID)
     if lid is not None:
         ports = [port for port in ports if port.lid and lid >> port.lmc == port.lid >> port.lmc]
     return list(ports)
@@ -133,7 +134,7 @@ def _fits(path: IbPathRecord, asked: IbPathRecord, has: set[str]) -> bool:
 def trace(view: SweepView, question: SaRequest) -> Iterator[TraceRecord]:
     """Yield the nodes of the one path that a PathRecord asks for.
 
-    Raises:  SaRefusedError: no port, or several, fit; the tables lead nowhere.
+    Raises:  RefusedError: no port, or several, fit; the tables lead nowhere.
     """
     asked = question.message.one(IbPathRecord)
     mask = question.mask
@@ -141,18 +142,18 @@ def trace(view: SweepView, question: SaRequest) -> Iterator[TraceRecord]:
     sources = _ends(view, asked.sgid if "sgid" in has else None, asked.slid if "slid" in has else None)
     targets = _ends(view, asked.dgid if "dgid" in has else None, asked.dlid if "dlid" in has else None)
     if len(sources) != 1 or len(targets) != 1:
-        raise SaRefusedError(SaStatus.NO_RECORDS if not sources or not targets else SaStatus.INVALID)
+        raise RefusedError(SaStatus.NO_RECORDS if not sources or not targets else SaStatus.INVALID)
     source, target = sources[0], targets[0]
     lid = asked.dlid if "dlid" in has else target.lid
     if not isinstance(source, HfiPort):
-        raise SaRefusedError(SaStatus.NO_RECORDS)
+        raise RefusedError(SaStatus.NO_RECORDS)
     yield _step(NodeType.HFI, source.hfi.node_guid, 0, source.opa_port_num, 0, source.guid)
     if source is target:
         return
     at = neighbour_of(source)
     for _ in range(len(view.switches) + 1):
         if at is None:
-            raise SaRefusedError(SaStatus.NO_RECORDS)
+            raise RefusedError(SaStatus.NO_RECORDS)
         if isinstance(at, HfiPort):
             yield _step(NodeType.HFI, at.hfi.node_guid, at.opa_port_num, 0, at.guid, 0)
             return
@@ -164,12 +165,12 @@ def trace(view: SweepView, question: SaRequest) -> Iterator[TraceRecord]:
             return
         hops = switch.lft.next_hops(lid)
         if not hops or hops[0] not in switch.ports:
-            raise SaRefusedError(SaStatus.NO_RECORDS)
+            raise RefusedError(SaStatus.NO_RECORDS)
         leaves = switch.ports[hops[0]]
         guid = switch.node_guid
         yield _step(NodeType.SWITCH, guid, port_num_of(at), leaves.port_num, guid, guid)
         at = neighbour_of(leaves)
-    raise SaRefusedError(SaStatus.NO_RECORDS)
+    raise RefusedError(SaStatus.NO_RECORDS)
 
 
 def _step(kind: int, node: int, entry: int, leaves: int, entry_guid: int, exit_guid: int) -> TraceRecord:

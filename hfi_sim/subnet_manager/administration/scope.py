@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hfi_sim.base.errors import HfiSimError
 from hfi_sim.base.types import Guid, PortState
 from hfi_sim.management.sma.facts import Port, port_guid_of
 from hfi_sim.nodes.hfi import HfiPort
@@ -99,14 +98,6 @@ def scope_of(view: SweepView, kind: type[SaRecord], data: bytes, mask: int) -> S
 
 SUBNET_PREFIX: Final = 0xFE80000000000000
 Answer = Iterable[SaRecord]
-
-
-class SaRefusedError(HfiSimError):
-    """A question that gets a status instead of records."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(f"status {status:#06x}")
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)

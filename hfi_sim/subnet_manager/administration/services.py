@@ -11,8 +11,9 @@ from typing import Final
 
 from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.types import Guid
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of, guid_of
+from hfi_sim.subnet_manager.administration.scope import SaRequest, gid_of, guid_of
 from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import LEASE_FOREVER, ServiceRecord
@@ -53,20 +54,20 @@ class Services:
     def enter(self, question: SaRequest) -> SaRecord:
         """Offer a service, or renew it.
 
-        Raises:  SaRefusedError.
+        Raises:  RefusedError.
         """
         asked, has = self._read(question)
         if not has.issuperset({"service_id", "gid"}):
-            raise SaRefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
+            raise RefusedError(SaStatus.INSUFFICIENT_COMPONENTS)
         guid = guid_of(asked.gid)
         port = None if guid is None else self._find(guid)
         if port is None:
-            raise SaRefusedError(SaStatus.INVALID_GID)
+            raise RefusedError(SaStatus.INVALID_GID)
         if not question.may_speak_for(port):
-            raise SaRefusedError(SaStatus.DENIED)
+            raise RefusedError(SaStatus.DENIED)
         key = (asked.service_id, port.guid, asked.pkey if "pkey" in has else 0)
         if key not in self._services and len(self._services) >= MAX_SERVICES:
-            raise SaRefusedError(SaStatus.NO_RESOURCES)
+            raise RefusedError(SaStatus.NO_RESOURCES)
         lease = asked.lease if "lease" in has else LEASE_FOREVER
         ends_at = None if lease == LEASE_FOREVER else question.now + lease
         self._services[key] = _Service(port, asked.key, asked.name, asked.data, ends_at)
@@ -78,16 +79,16 @@ class Services:
     def delete(self, question: SaRequest) -> SaRecord:
         """Take the one service away that a request names.
 
-        Raises:  SaRefusedError: none fits, or several do.
+        Raises:  RefusedError: none fits, or several do.
         """
         asked, _ = self._read(question)
         mask = question.mask & ~type(asked).mask("lease")
         select = type(asked).selects(asked.build(), mask)
         found = [key for key in self._services if select(self._record(question.now, key, question.ib))]
         if len(found) != 1:
-            raise SaRefusedError(SaStatus.TOO_MANY_RECORDS if found else SaStatus.NO_RECORDS)
+            raise RefusedError(SaStatus.TOO_MANY_RECORDS if found else SaStatus.NO_RECORDS)
         if not question.may_speak_for(self._services[found[0]].port):
-            raise SaRefusedError(SaStatus.DENIED)
+            raise RefusedError(SaStatus.DENIED)
         record = self._record(question.now, found[0], question.ib)
         self._services.pop(found[0])
         self._leases.cancel(found[0])

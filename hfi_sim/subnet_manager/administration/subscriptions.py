@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hfi_sim.base.types import Guid
+from hfi_sim.management.mad.agents import RefusedError
 from hfi_sim.nodes.hfi import HfiPort
-from hfi_sim.subnet_manager.administration.scope import SaRefusedError, SaRequest, gid_of
+from hfi_sim.subnet_manager.administration.scope import SaRequest, gid_of
 from hfi_sim.wire.mad.attributes import SaStatus
 from hfi_sim.wire.sa.record import SaRecord
 from hfi_sim.wire.sa.records import InformInfo, InformInfoRecord
@@ -74,22 +75,22 @@ class Subscriptions:
     def change(self, question: SaRequest) -> SaRecord:
         """Take a subscription, or end it.
 
-        Raises:  SaRefusedError.
+        Raises:  RefusedError.
         """
         info = question.message.one(IbInformInfo) if question.ib else question.message.one(InformInfo)
         if info.is_generic != 1 or info.subscribe > 1 or info.qpn not in _QUEUE_PAIRS:
-            raise SaRefusedError(SaStatus.INVALID)
+            raise RefusedError(SaStatus.INVALID)
         port = question.asker
         about = (info.trap, info.type, info.producer, info.gid, info.lid_begin, info.lid_end)
         key = (port.guid, question.ib, *about)
         if not info.subscribe:
             if key not in self._by_key:
-                raise SaRefusedError(SaStatus.INVALID)
+                raise RefusedError(SaStatus.INVALID)
             self._end(key)
         elif key not in self._by_key:
             of_one = sum(other.port.guid == port.guid for other in self._by_key.values())
             if len(self._by_key) >= MAX_SUBSCRIPTIONS or of_one >= MAX_OF_ONE:
-                raise SaRefusedError(SaStatus.NO_RESOURCES)
+                raise RefusedError(SaStatus.NO_RESOURCES)
             self._by_key[key] = Subscription(port, question.ib, info, next(self._number) & 0xFFFF)
         return info
 
