@@ -279,10 +279,6 @@ class ReservedInstance:
         """Accept a sync message, or return the reason for refusing it. Only messages from senders are accepted."""
         return self.watch.sync(sender, source_id, sample, allowed=sender in self.senders)
 
-    def advance(self, now: float) -> list[Update]:
-        """Perform all due work: `prepare`, then `connect`."""
-        return self.prepare(now) + self.connect(now)
-
     def prepare(self, now: float) -> list[Update]:
         """Drain silent workers, clean up, reweigh and, if enough slots move, write the calendar of a new epoch."""
         for session in self.sessions.values():

@@ -287,11 +287,6 @@ class ControlPlane:
             path = reservation.session_path(number)
             self.tokens.revoke_for(Resource.SESSION, path[Resource.SESSION])
 
-    def advance(self, now: float) -> None:
-        """Perform all due work on every instance: `prepare`, then `connect`."""
-        self.prepare(now)
-        self.connect(now)
-
     def is_waiting(self, now: float) -> bool:
         """Return whether an instance waits for `connect`."""
         return any(reservation.balancer.is_waiting(now) for reservation in self.reservations.values())

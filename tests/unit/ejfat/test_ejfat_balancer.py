@@ -18,6 +18,7 @@ from ejfat.events.event import Segmenter
 from ejfat.pipeline import Pipeline
 from ejfat.tables.schema import Op
 from opavnic_bench.ejfat.frames import event_frames
+from unit.ejfat.due_work import advance
 
 SENDER = ip_address("10.0.0.2")
 LB = ip_address("10.0.0.1")
@@ -60,7 +61,7 @@ class Bench:
         lb = self.pipeline.counters.lbs[0]
         self.balancer.observe(lb.max_tick, lb.rx_packets, self.now)
         lb.max_tick = 0
-        self.pipeline.tables.apply(self.balancer.advance(self.now))
+        self.pipeline.tables.apply(advance(self.balancer, self.now))
 
     def send(self, count: int, packets: int = 2) -> None:
         """Send `count` events of `packets` packets, the second half of each after the first half of the next."""

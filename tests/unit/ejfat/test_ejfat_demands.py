@@ -17,6 +17,7 @@ from ejfat.control.epochs.demands import ranges as ranges_of
 from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.members import ReceiverCounters, Worker
 from ejfat.control.stored import parts_of, restore
+from unit.ejfat.due_work import advance
 
 NAMES = {1: "one", 2: "two", 3: "three"}
 ranges = st.builds(SlotRange, st.integers(-1, 511), st.integers(1, 512))
@@ -83,7 +84,7 @@ def test_slots_of_a_worker_that_leaves_are_given_away_and_come_back_with_it() ->
     balancer = ReservedInstance(TableTarget(0, with_v1=True), "run", strategy=Strategy.STATIC)
     first, _ = balancer.register(worker(1, SlotRange(0, 100), weight=0), 0.0)
     second, _ = balancer.register(worker(2), 0.0)
-    balancer.advance(0.0)
+    advance(balancer, 0.0)
     assert balancer.slots() == {1: 100, 2: 412}
     assert balancer.slots_by_member()[first.member_id] == [SlotRange(0, 100)]
 
@@ -92,7 +93,7 @@ def test_slots_of_a_worker_that_leaves_are_given_away_and_come_back_with_it() ->
             session.report(
                 now, fill=0, control=0, ready=ready or session is second, counters=ReceiverCounters()
             )
-        balancer.advance(now)
+        advance(balancer, now)
 
     report(False, 1.0)
     assert balancer.slots() == {1: 0, 2: 512}
@@ -103,21 +104,21 @@ def test_slots_of_a_worker_that_leaves_are_given_away_and_come_back_with_it() ->
 def test_demands_and_strategy_outlive_a_restart() -> None:
     balancer = ReservedInstance(TableTarget(0, with_v1=True), "run", strategy=Strategy.EXPLICIT, family=4)
     balancer.register(worker(1, SlotRange(7, 3), SlotRange(-1, 2)), 0.0)
-    balancer.advance(0.0)
+    advance(balancer, 0.0)
     again = restore(parts_of(balancer), TableTarget, balancer.policy, 10.0)
     assert (again.strategy, again.family) == (Strategy.EXPLICIT, 4)
     assert again.sessions[1].worker.slot_demands == (SlotRange(7, 3), SlotRange(-1, 2))
     assert again.slots() == {1: 5}
-    assert again.advance(10.0) == [], "nothing has changed, so no epoch is made"
+    assert advance(again, 10.0) == [], "nothing has changed, so no epoch is made"
 
 
 def test_explicit_without_demands_is_an_empty_calendar() -> None:
     balancer = ReservedInstance(TableTarget(0, with_v1=True), "run", strategy=Strategy.EXPLICIT)
     session, _ = balancer.register(worker(1), 0.0)
-    balancer.advance(0.0)
+    advance(balancer, 0.0)
     assert balancer.slots() == {1: 0}
     balancer.demand_slots({session.session_id: [SlotRange(0, 512)]})
-    balancer.advance(1.0)
+    advance(balancer, 1.0)
     assert balancer.slots() == {1: 512}
     with pytest.raises(BadRequestError, match="expected 1 to 512"):
         balancer.demand_slots({session.session_id: [SlotRange(0, 513)]})

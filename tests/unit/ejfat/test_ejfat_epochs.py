@@ -15,6 +15,7 @@ from ejfat.control.epochs.programming import TableTarget
 from ejfat.control.epochs.ticks import TickSample
 from ejfat.control.members import Worker
 from ejfat.tables.schema import Dialect, Op, TableSet, Update
+from unit.ejfat.due_work import advance
 from unit.ejfat.pipelines import entries
 
 
@@ -227,17 +228,17 @@ def test_boundary_that_no_tick_will_reach_is_moved_when_newer_syncs_say_so() -> 
         assert balancer.sync(sender, source, TickSample(tick, now, 1000.0)) is None
 
     register(1)
-    tables.apply(balancer.advance(now))
+    tables.apply(advance(balancer, now))
     sync(1, TICKS - 1)  # at first contact there is nothing to hold it against
     register(2)
-    tables.apply(balancer.advance(now))
+    tables.apply(advance(balancer, now))
     assert balancer.epochs.current is not None
     assert balancer.epochs.current.start == TICKS - 1
     for step in range(1, 4):
         now = 100.0 + step / 2
         balancer.observe(1_000_000 + 500 * step, step, now)
         sync(1, 1_000_000 + 500 * step)  # the same sender, in its right mind
-        tables.apply(balancer.advance(now))
+        tables.apply(advance(balancer, now))
     assert balancer.takebacks == 1
     assert 1_001_000 < balancer.epochs.current.start < 1_003_000
     assert len(balancer.epochs.current.members) == 512

@@ -24,6 +24,7 @@ from ejfat.control.pb import loadbalancer_pb2_grpc as pb_grpc
 from ejfat.control.plane import ControlPlane, InstanceAddresses, PlaneConfig
 from ejfat.pipeline import Pipeline
 from hfi_sim.base.errors import InputError
+from unit.ejfat.due_work import advance_all
 
 ADMIN = "admin"
 CONFIG = PlaneConfig(
@@ -147,7 +148,7 @@ async def test_worker_registers_reports_and_is_seen_in_the_status(world: World) 
         isReady=True,
         totalEventsRecv=7,
     )
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     status = await world.call("LoadBalancerStatus", token=reservation.token, lbId=reservation.lbId)
     assert [(w.name, w.slotsAssigned) for w in status.workers] == [("w1", 128), ("w2", 384)]
     assert (status.slotResolution, list(status.senderAddresses)) == (512, ["10.0.0.2"])
@@ -165,10 +166,10 @@ async def test_deregister_moves_the_slots_and_ends_the_session(world: World) -> 
     reservation = await world.reserve()
     one = await world.register(reservation, 1)
     await world.register(reservation, 2)
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     await world.call("Deregister", token=one.token, lbId=reservation.lbId, sessionId=one.sessionId)
     world.now += 1
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     status = await world.call("LoadBalancerStatus", lbId=reservation.lbId)
     assert [(w.name, w.slotsAssigned) for w in status.workers] == [("w2", 512)]
     code, _ = await world.refused(
@@ -320,7 +321,7 @@ async def test_slot_demands_are_given_first_and_the_rest_by_weight(world: World)
     assert reservation.strategy == "static"
     one = await world.register(reservation, 1, weight=0, slotDemands=[{"index": 100, "length": 12}])
     two = await world.register(reservation, 2)
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
 
     async def slots() -> dict[str, list[tuple[int, int]]]:
         request = pb.LoadBalancerStatusRequest(lbId=reservation.lbId)
@@ -334,7 +335,7 @@ async def test_slot_demands_are_given_first_and_the_rest_by_weight(world: World)
     ]
     request = pb.SetSlotDemandsRequest(lbId=reservation.lbId, slotConstraints=wanted)
     await world.call("SetSlotDemands", request, reservation.token)
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     assert await slots() == {"w1": [], "w2": [(0, 512)]}
     request.slotConstraints.add(sessionId="77")
     code, details = await world.refused("SetSlotDemands", request, reservation.token)
@@ -346,7 +347,7 @@ async def test_slot_demands_are_given_first_and_the_rest_by_weight(world: World)
 async def test_explicit_strategy_gives_what_is_demanded_and_drops_the_rest(world: World) -> None:
     reservation = await world.reserve(strategy="explicit")
     await world.register(reservation, 1, slotDemands=[{"index": 3, "length": 2}])
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     calendar = [e.args[0] for e in world.pipeline.tables.v23["load_balance_calendar_table"]]
     assert (len(calendar), calendar[2:6], set(calendar)) == (512, [0xFFFF, 0, 0, 0xFFFF], {0, 0xFFFF})
     clash = [{"index": 4, "length": 1}]
@@ -373,7 +374,7 @@ async def test_timeseries_are_read_by_path(world: World) -> None:
             sessionId=one.sessionId, lbId=reservation.lbId, fillPercent=second / 4, isReady=True
         )
         await world.call("SendState", report, one.token)
-        world.plane.advance(world.now)
+        advance_all(world.plane, world.now)
         world.plane.sample(world.now)
 
     async def read(*paths: str, token: str = ADMIN, **values: Any) -> dict[str, list[tuple[int, float]]]:
@@ -415,7 +416,7 @@ async def test_reservation_that_has_expired_ends_by_itself_unless_extended(world
         "ExtendReservation", token=longer.token, lbId=longer.lbId, until={"seconds": int(world.now) + 100}
     )
     world.now += 20
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     overview = await world.call("Overview")
     assert [row.reservation.lbId for row in overview.loadBalancers] == [longer.lbId]
     assert (await world.refused("GetLoadBalancer", token=short.token, lbId="2"))[
@@ -433,7 +434,7 @@ async def test_overview_shows_what_the_token_may_see(world: World) -> None:
 async def test_reset_clears_what_it_is_asked_to(world: World) -> None:
     reservation = await world.reserve()
     await world.register(reservation, 1)
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     reply = await world.call(
         "ResetLoadBalancer",
         token=reservation.token,
@@ -620,7 +621,7 @@ async def two_families(world: World, senders: list[str]) -> tuple[dict[str, int]
     reservation = await world.reserve(senderAddresses=senders)
     await world.register(reservation, 1)
     await world.register(reservation, 2, ipAddress="fd00::2")
-    world.plane.advance(world.now)
+    advance_all(world.plane, world.now)
     question = pb.LoadBalancerStatusRequest(lbId=reservation.lbId)
     status = await world.call("LoadBalancerStatus", question, reservation.token)
     return (

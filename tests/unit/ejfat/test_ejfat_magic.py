@@ -18,6 +18,7 @@ from ejfat.pipeline.native import NativePipeline
 from ejfat.wire.headers import LB_PORT, SyncHeader
 from native_module import needs_native
 from opavnic_bench.ejfat.frames import udp_packet
+from unit.ejfat.due_work import advance_all
 from unit.ejfat.pipelines import IMPLEMENTATIONS
 
 LB_MAC, SENDER_MAC = bytes.fromhex("020000000001"), bytes.fromhex("020000000002")
@@ -46,7 +47,7 @@ class Way:
         reservation = self.app.plane.reserve("run", senders=[self.sender], now=1000.0)
         one = Worker(name="w", ip=worker, port=5000, mac=3)
         self.app.plane.program(reservation.balancer.register(one, 1000.0)[1])
-        self.app.plane.advance(1000.0)
+        advance_all(self.app.plane, 1000.0)
 
     def put(self, frame: bytes) -> list[bytes]:
         """Return what leaves because of a frame, as an interface would see it."""

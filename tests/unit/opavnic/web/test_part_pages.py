@@ -116,7 +116,8 @@ async def test_load_balancer_page_shows_workers_and_their_slots(directory: LabDi
             plane.register(plane.get("1"), worker, now)
         before = await asked(watch, page)
         plane.get("1").balancer.session(2).fill = 0.25
-        plane.advance(now)
+        plane.prepare(now)
+        plane.connect(now)
         plane.sample(now)
         sections = await shown(watch, page, before)
     workers = {row["worker"]: row for row in table(sections, "Reservation 1 on lb: workers")}
