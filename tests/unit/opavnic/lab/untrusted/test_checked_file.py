@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,13 @@ ATTACKS = {
     # what is added to lab files, or what a part brings, is not known yet
     lab(top="new_key: {}\nother: 1"): "5: other: refused with --untrusted: it is not among the keys",
 }
+
+
+@pytest.fixture(autouse=True)
+def _memory_of_other_tests_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a check have its memory beside what this process has from other tests: it is forked from this one."""
+    used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    monkeypatch.setattr(untrusted_process, "CHECK_MEMORY", untrusted_process.CHECK_MEMORY + used)
 
 
 def refusal(file: Path) -> str:
