@@ -273,10 +273,8 @@ impl Direction {
             let mut each = times.iter();
             let is_lost = |now: &u64| faults.loses(state, *now, &burst.packet, carried);
             let Some(passing) = each.position(is_lost) else { break };
-            if passing > 0 {
-                let passes = burst.take_first(passing as u32);
-                self.pass(state, &times[..passing], passes, space, 0);
-            }
+            let passes = burst.take_first(passing as u32);
+            self.pass(state, &times[..passing], passes, space, 0);
             let now = times[passing];
             times = &times[passing + 1..];
             if times.is_empty() {
