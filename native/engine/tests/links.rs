@@ -922,6 +922,15 @@ fn packet_that_is_held_back_is_overtaken_lost_or_let_go_although_its_fault_is_go
 }
 
 #[test]
+fn what_is_sent_on_a_link_that_is_gone_is_lost() {
+    let mut line = Line::with(0, &STEADY, None);
+    line.engine.forget(0, &[], &[0]);
+    assert_eq!(line.send(0, line.packet(60)), None);
+    line.engine.handle_timeout(STEP);
+    assert!(line.engine.poll_output().is_none());
+}
+
+#[test]
 fn faults_go_on_when_a_link_has_been_down() {
     let mut line = Line::with(0, &STEADY, None);
     line.engine.set_tally(0, Arc::default());

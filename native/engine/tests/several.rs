@@ -13,6 +13,7 @@ use engine::packet::Packets;
 use engine::port::Address;
 use engine::random::Stream;
 use engine::share::{HANDOVER_BYTES, Handover, Share};
+use engine::testing::dropped as lost;
 use engine::testing::line::{FAST, one_lane};
 use engine::testing::ring::{PORTS, RING, SWITCHES, port0s, ring};
 use engine::testing::several::Several;
@@ -291,6 +292,27 @@ fn what_finds_no_room_on_its_way_to_another_worker_is_a_link_overflow_once() {
     }
     assert_eq!(kept + dropped, 16_000);
     assert!(several.outputs.is_empty());
+}
+
+#[test]
+fn what_was_not_handed_over_leaves_the_memory_of_the_links() {
+    let mut engine = Engine::with_share(Share::new(0, 2));
+    let config = LinkConfig { rate_bps: 8_000_000_000, queue_bytes: u64::MAX, ..FAST };
+    star(&mut engine, 2, &config, None);
+    let send = |engine: &mut Engine, to: u32, packets: usize| {
+        let address = address(0, to);
+        let packet = packet(engine.packets(), address, 8167, 0);
+        assert_eq!(packet.len(), 8192);
+        (0..packets).for_each(|_| assert_eq!(engine.inject(0, 0, packet.clone(), address), None));
+    };
+    let of_share = |bytes: usize| bytes / 2 / 8192; // of one of two workers
+    send(&mut engine, 1, of_share(HANDOVER_BYTES) + 100);
+    engine.handle_timeout(1 << 40);
+    assert!(lost(&engine.take_counted(), Drop::LinkOverflow) >= 100);
+    for (packets, overflows) in [(of_share(256 << 20), 0), (2, 2)] {
+        send(&mut engine, 0, packets);
+        assert_eq!(lost(&engine.take_counted(), Drop::LinkOverflow), overflows);
+    }
 }
 
 #[test]
