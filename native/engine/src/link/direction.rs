@@ -470,7 +470,7 @@ impl Direction {
                 Room::Queue(_) => {
                     (!self.is_disturbed || self.faults.take_bursts()) && self.observer.takes_bursts()
                 }
-                Room::Lanes(_) => self.is_up && self.is_here() && self.is_quiet(),
+                Room::Lanes(_) => self.is_quiet(),
             }
     }
 
