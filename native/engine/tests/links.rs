@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::api::{Counted, Engine};
 use engine::burst::Burst;
-use engine::config::{PortState, SwitchPortConfig};
+use engine::config::{End, PortState, SwitchPortConfig};
 use engine::counters::{Drop, Element};
 use engine::link::config::{Buffers, Egress, FlowControl, LinkConfig, MAX_VLS};
 use engine::link::credits::LanesStatus;
@@ -14,6 +14,7 @@ use engine::outputs::Output;
 use engine::packet::{Packet, fecn, sc};
 use engine::port::Address;
 use engine::random::Stream;
+use engine::switch::{LinearTable, MulticastTable};
 use engine::testing::line::{FAST, Line, RECEIVER, one_lane};
 use engine::testing::star::{GROUP, address, packet, star};
 use engine::testing::{ALWAYS, port_config};
@@ -177,6 +178,46 @@ fn lane_takes_its_own_room_first_then_of_what_all_share_and_no_more() {
         line.engine.release(now + 10 * STEP, *token);
     }
     assert_eq!(lanes(&line, 0).credits, [2 * len, 2 * len]);
+}
+
+#[test]
+fn host_gives_room_back_before_what_happens_later_inside() {
+    let mut engine = Engine::default();
+    for port in [0, 1] {
+        engine.add_port();
+        engine.set_port(0, port, port_config(port + 1));
+    }
+    let switch = engine.add_switch();
+    engine.set_tables(
+        0,
+        switch,
+        LinearTable { entries: [0, 1, 2].into(), groups: vec![] },
+        MulticastTable::default(),
+    );
+    for port in [1, 2] {
+        engine.set_switch_port(0, switch, port, SwitchPortConfig::plain(PortState::Active));
+    }
+    let streams = [(Stream::new(1), Stream::new(2)); 2];
+    // only what leads to the receiver has credits
+    let narrow = FlowControl { buffer_bytes: len(), ..one_lane() };
+    let [to_host, plain] = [(&STEADY, Some(&narrow)), (&STEADY, None)];
+    engine.add_link([End::Hfi(0), End::Switch(switch, 1)], [plain; 2], streams);
+    engine.add_link([End::Switch(switch, 2), End::Hfi(RECEIVER)], [to_host, plain], streams);
+    let sent = packet(engine.packets(), address(0, 1), 8000, 0);
+    // when the first is at the host, the second is on its way to the switch
+    for now in [0, 10_000] {
+        engine.inject(now, 0, sent.clone(), address(0, 1));
+    }
+    let mut times = Vec::new();
+    while engine.handle_until_lent(STEP) {
+        while let Some(output) = engine.poll_output() {
+            if let Output::Delivered { time, token: Some(token), .. } = output {
+                engine.release(time, token);
+                times.push(time);
+            }
+        }
+    }
+    assert_eq!(times, [0, 10_000].map(|sent| sent + 2 * (len() + LATENCY)));
 }
 
 #[test]

@@ -342,6 +342,9 @@ fn train_that_waits_for_credits_is_handed_out_together() {
     let flow = one_lane();
     let mut bed = TwoHosts::with(Engine::default(), true, Some(&flow));
     assert_eq!(together(&mut bed), [10]);
+    bed.disturb(0, &[(FaultKind::Loss, 0)]);
+    bed.disturb(0, &[]);
+    assert_eq!(together(&mut bed), [10], "as before there were faults");
     let two_lanes = FlowControl { weights: vec![1, 1], ..flow };
     let mut bed = TwoHosts::with(Engine::default(), true, Some(&two_lanes));
     assert_eq!(together(&mut bed).iter().sum::<u32>(), 1, "each one lends its room first");

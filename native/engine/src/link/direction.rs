@@ -497,11 +497,10 @@ impl Direction {
         if let Some(worker) = self.elsewhere {
             return state.share.outboxes[worker as usize].has_room_for(bytes);
         }
-        self.is_up
-            && match &self.room {
-                Room::Queue(queue) => queue.has_room_for(&self.wire, now, bytes),
-                Room::Lanes(lanes) => lanes.has_room_for(bytes),
-            }
+        match &self.room {
+            Room::Queue(queue) => queue.has_room_for(&self.wire, now, bytes),
+            Room::Lanes(lanes) => lanes.has_room_for(bytes),
+        }
     }
 
     /// The wire, with the packets on it.
