@@ -229,8 +229,11 @@ fn loop_of_switches_ends_and_every_packet_is_accounted_for() {
 
 #[test]
 fn packets_allocate_nothing_once_there_are_buffers_for_them() {
-    for flow in [None, Some(one_lane())] {
+    for (flow, has_fault) in [(None, false), (Some(one_lane()), false), (None, true)] {
         let mut line = Line::with(3, &FAST, flow.as_ref());
+        if has_fault {
+            set_rule(&mut line, rule(FaultKind::Delay));
+        }
         let packet = line.packet(1024);
         let mut round = |now: u64| {
             for _ in 0..5 {
