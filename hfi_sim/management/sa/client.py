@@ -75,13 +75,6 @@ class Ask(NamedTuple):
     message: SaMessage
 
 
-class _Placed(NamedTuple):
-    """What a response is to: an order as it was when it was placed."""
-
-    key: Hashable
-    held: Held
-
-
 class SaClient:
     """The orders and questions of one port."""
 
@@ -93,7 +86,8 @@ class SaClient:
         self._due: deque[Hashable] = deque()
         self._later: Timers[Hashable] = Timers()
         self._questions: deque[tuple[SaMessage, Fetched]] = deque()
-        self._open: dict[int, _Placed | Fetched] = {}
+        self._open: dict[int, tuple[Hashable, Held] | Fetched] = {}
+        """What responses are to, by ticket: an order by its key, as it was when it was placed, or a question."""
         self._next_ticket = 1
 
     # --- what is wanted ------------------------------------------------------------------------------------
@@ -141,7 +135,7 @@ class SaClient:
 
     def reset(self) -> None:
         """Place all orders again; what is on its way counts for nothing, and questions are given up."""
-        given_up = [what for what in self._open.values() if not isinstance(what, _Placed)]
+        given_up = [what for what in self._open.values() if not isinstance(what, tuple)]
         given_up += [done for _, done in self._questions]
         self._open.clear()
         self._questions.clear()
@@ -173,10 +167,10 @@ class SaClient:
                 held.state = OrderState.ASKED
                 order = held.order
                 message = SaMessage.request(Method.SET, order.attr_id, order.record, mask=order.mask)
-                return self._send(message, _Placed(key, held))
+                return self._send(message, (key, held))
             if held is not None and held.state is OrderState.DROPPED:
                 held.state = OrderState.CANCELLED
-                return self._send(_cancel(held.order), _Placed(key, held))
+                return self._send(_cancel(held.order), (key, held))
         return None
 
     def answered(self, now: float, ticket: int, mad: Mad | None) -> None:
@@ -190,7 +184,7 @@ class SaClient:
                 message = None
         if what is None:
             return
-        if not isinstance(what, _Placed):
+        if not isinstance(what, tuple):
             what(message)
             return
         key, held = what
@@ -222,7 +216,7 @@ class SaClient:
             return 0.0
         return self._later.next()
 
-    def _send(self, message: SaMessage, what: _Placed | Fetched) -> Ask:
+    def _send(self, message: SaMessage, what: tuple[Hashable, Held] | Fetched) -> Ask:
         ticket = self._next_ticket
         self._next_ticket += 1
         self._open[ticket] = what

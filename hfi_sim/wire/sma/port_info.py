@@ -110,10 +110,10 @@ CAP3_SHARED_SPACE: Final = 1 << 3
 CAP3_ASYNC_SC2VL: Final = 1 << 6
 
 
-@declared("PortStates", "port states", "big", source=_SOURCE, names_itself=True)
+@declared("PortStateInfo", "PortStateInfo", "big", source=_SOURCE, names_itself=True)
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PortStates(WireHeader):
-    """The four bytes of states, in PortInfo and in PortStateInfo."""
+class PortStateInfo(WireHeader):
+    """Attribute 0x0087, 8 bytes for each of consecutive ports; the first four stand in PortInfo, too."""
 
     reserved: Annotated[int, Field(9, "reserved")] = 0
     led_enabled: Annotated[bool, Field(1, "the beacon is on", FLAG)] = False
@@ -125,13 +125,6 @@ class PortStates(WireHeader):
     reserved_8: Annotated[int, Field(8, "reserved")] = 0
     physical_state: Annotated[int, Field(4, "physical state", codes=PhysicalState, access=_RW)] = 0
     state: Annotated[int, Field(4, "logical state", codes=PortState, access=_RW)] = 0
-
-
-@declared("PortStateInfo", "PortStateInfo", "big", source=_SOURCE, names_itself=True)
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PortStateInfo(PortStates):
-    """Attribute 0x0087, 8 bytes for each of consecutive ports."""
-
     width_tx_active: Annotated[int, Field(16, "width in use to send", HEX)] = 0
     width_rx_active: Annotated[int, Field(16, "width in use to receive", HEX)] = 0
 
