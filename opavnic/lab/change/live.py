@@ -17,7 +17,7 @@ from opavnic.lab.change import edits
 from opavnic.lab.change.difference import LabDifference, difference, refusals
 from opavnic.lab.change.edits import EditError
 from opavnic.lab.change.live_steps import Performance
-from opavnic.lab.change.numbers import HostNumbers, VportNumbers, with_addresses_of, with_ids_of
+from opavnic.lab.change.numbers import HostNumbers, VportNumbers, used_numbers, with_addresses_of, with_ids_of
 from opavnic.lab.file.em_config import em_config
 from opavnic.lab.file.errors import LabError
 from opavnic.lab.file.fabric_model import EXPLICIT
@@ -69,7 +69,7 @@ class LivingLab:
         """
 
         def add(data: LabData, topology: Topology) -> LabData:
-            number = self._numbers.choose(name, data)
+            number = self._numbers.choose(name, data, used_numbers(self.model_of(data)))
             return edits.add_host(data, topology, name, section, vesws=vesws, at=at, number=number)
 
         return await self.change(add, dry_run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from hfi_sim.base.kept_numbers import Remembered
@@ -25,18 +25,20 @@ class HostNumbers:
         """Keep the number of a host that goes for it."""
         self._gone.keep(host, number)
 
-    def choose(self, host: str, data: LabData) -> int:
+    def choose(self, host: str, data: LabData, used: Set[int] = frozenset()) -> int:
         """Return the number of a new host: the one that it had, else one more than all others, of those not kept.
 
         Where the subnets have no room for that, the number of the host that left first is kept no longer.
+
+        Args:  used: further numbers that no host can have: see `used_numbers`.
         """
         there = set(host_numbers(data["hosts"]).values())
         before = self._gone.get(host)
-        if before is not None and before not in there:
+        if before is not None and before not in there | used:
             return before
         most = _room(data)
         while True:
-            taken = there | set(self._gone.values())
+            taken = there | used | set(self._gone.values())
             number = max(there, default=0) + 1
             while number in taken:
                 number += 1
@@ -71,6 +73,12 @@ class VportNumbers:
                 found[membership] = number
                 taken.add((membership[1], number))
         return found
+
+
+def used_numbers(model: LabModel) -> set[int]:
+    """Return the numbers whose addresses VNICs have, as hosts do and the second rails of others."""
+    every = (address for addresses in model.vnic_addresses.values() for address in addresses)
+    return {int(address.ip) - int(address.network.network_address) for address in every}
 
 
 def _room(data: LabData) -> int:

@@ -270,6 +270,15 @@ async def test_what_cannot_be_is_refused_before_anything_changes() -> None:
 
 
 @pytest.mark.looptime
+async def test_new_hosts_get_no_address_that_a_second_rail_has() -> None:
+    async with lab_in_memory(TEXT) as lab:
+        assert str(lab.interface("h3", "blue-2").address) == "10.9.2.12/24"
+        for host in ("n1", "n2", "n3"):
+            await LivingLab(lab).add_host(host, vesws=["blue"])
+        assert [lab.model.numbers[host] for host in ("n1", "n2", "n3")] == [10, 11, 13]
+
+
+@pytest.mark.looptime
 async def test_host_of_a_part_neither_comes_nor_goes() -> None:
     text = PLAIN.replace("hosts: 3", "hosts: {h1: {}, h2: {}, h3: {lnet: {addresses: [10.77.0.1]}}}")
     async with lab_in_memory(text) as lab:
