@@ -135,7 +135,7 @@ class ChangingLab:
         data = {
             **data,
             "vesws": [vesw, *data["vesws"][1:]],
-            "faults": ["duplicate on h1 1%"] if "h1" in data["hosts"] else [],
+            "faults": ["duplicate on em 1%", "loss on em 1% l4=ethernet"],  # where no host that goes is
         }
         data = edits.add_vesw(data, {"name": "green", "members": list(data["hosts"])[:2]})
         data = edits.add_host(data, topology, "n9", {"hfis": 2}, vesws=["green"])
