@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from hfi_sim.fabric.faults import change_log
+from opavnic.world import change_log
 from vema.attributes.counters import ErrorCounters, SummaryCounters
 
 WARM_UP: Final = 40

@@ -18,7 +18,6 @@ from hfi_sim.engine.api import EngineFactory
 from hfi_sim.engine.link.config import PLAIN_LINK
 from hfi_sim.engine.link.two_way import LinkOptions, TwoWay
 from hfi_sim.engine.python import PythonEngine
-from hfi_sim.fabric.faults.change_log import ChangeLog
 from hfi_sim.fabric.topology import Cable, Topology
 from hfi_sim.fabric.topology.model import parse_end
 from hfi_sim.fabric.trace import Trace
@@ -34,6 +33,7 @@ from opavnic.scenario.mad import ScenarioSimulator
 from opavnic.scenario.tap_backend import TapBackend
 from opavnic.scenario.vnic import ScenarioVnic
 from opavnic.state.em import EmEvent
+from opavnic.world.change_log import ChangeLog
 from opavnic.world.host_backends.given import VnicKey
 from opavnic.world.wiring import lay, link_at, port_at, take_away
 from opavnic.world.world import World

@@ -48,7 +48,7 @@ class FaultAdded(FaultsSet):
 
 
 class ChangeStatus(StateModel):
-    """A link or a fault has come into a new state (`hfi_sim.fabric.faults.change_log.FabricChanged`)."""
+    """A link or a fault has come into a new state (`opavnic.world.change_log.FabricChanged`)."""
 
     number: int
     time: float

@@ -14,7 +14,6 @@ from hfi_sim.base.quantities import parse_whole
 from hfi_sim.base.text import unknown_name
 from hfi_sim.fabric.fabric import Fabric
 from hfi_sim.fabric.faults import parse_fault, spec_text
-from hfi_sim.fabric.faults.change_log import CHANGES_KEPT, ChangeLog
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology.draw import Position
 from opavnic.state.fabric import (
@@ -27,6 +26,7 @@ from opavnic.state.fabric import (
     SteeringState,
     TopologyState,
 )
+from opavnic.world.change_log import CHANGES_KEPT, ChangeLog
 from opavnic.world.fabric_views import FAULTS, LANES, ROUTES, TOPOLOGY, FabricView, Model
 from opavnic.world.json_body import json_answer, json_object, query_number
 from opavnic.world.openapi import Api

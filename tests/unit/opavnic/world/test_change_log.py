@@ -6,10 +6,10 @@ import pytest
 
 from hfi_sim.base.clock import ManualClock
 from hfi_sim.fabric.fabric import Fabric
-from hfi_sim.fabric.faults import change_log
-from hfi_sim.fabric.faults.change_log import ChangeLog
 from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology.generators import generate
+from opavnic.world import change_log
+from opavnic.world.change_log import ChangeLog
 
 
 @pytest.fixture
