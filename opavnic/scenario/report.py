@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from hfi_sim.base.text import xml_text
@@ -20,7 +19,6 @@ from opavnic.observe.journeys import journeys, messages
 from opavnic.observe.pages import drawing, mad_parts, page, table, way_parts
 from opavnic.observe.timeline import Rate, marks_of_changes, marks_of_events, timeline_data, timeline_html
 from opavnic.state.advice import advice
-from opavnic.state.fabric import ChangeStatus
 from opavnic.world.em_node import EM_NODE
 
 if TYPE_CHECKING:
@@ -96,7 +94,7 @@ def _suspects(scenario: Scenario) -> Iterator[str]:
 
 def _over_time(scenario: Scenario) -> dict[str, Any]:
     """Return states, events and rates: virtual seconds."""
-    changes = [ChangeStatus(**asdict(change)) for change in scenario.changes]
+    changes = list(scenario.changes)
     marks = [*marks_of_changes(changes, EM_NODE), *marks_of_events(scenario.em_events)]
     return timeline_data(marks, _rates(scenario), scenario.clock.time(), virtual=True)
 

@@ -48,11 +48,12 @@ class FaultAdded(FaultsSet):
 
 
 class ChangeStatus(StateModel):
-    """A link or a fault has come into a new state (`opavnic.world.change_log.FabricChanged`)."""
+    """A link or a fault has come into a new state."""
 
     number: int
+    """Counted from 1."""
     time: float
-    """Seconds since 1970."""
+    """Seconds: since 1970 in a lab, virtual ones in a scenario."""
     kind: str
     """link, fault."""
     name: str

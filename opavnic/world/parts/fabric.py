@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from types import MappingProxyType
 
 from aiohttp import web
@@ -18,7 +17,6 @@ from hfi_sim.fabric.faults.manager import Faults
 from hfi_sim.fabric.topology.draw import Position
 from opavnic.state.fabric import (
     ChangesState,
-    ChangeStatus,
     FaultAdded,
     FaultsSet,
     LanesState,
@@ -108,14 +106,13 @@ class FabricRoutes(RunningPart):
     @Api(
         "GET /changes",
         "What has happened to links and faults",
-        "changes, oldest first; a lab keeps the last 10,000",
+        f"changes, oldest first; a lab keeps the last {CHANGES_KEPT}",
         ChangesState,
         query={"after": "integer: number of a change", "limit": "integer: how many"},
     )
     async def _get_changes(self, request: web.Request) -> web.Response:
         after, limit = query_number(request, "after", 0), query_number(request, "limit", CHANGES_KEPT)
-        rows = (ChangeStatus(**asdict(change)) for change in self._changes.after(after, limit))
-        return await json_answer({"changes": rows})
+        return await json_answer({"changes": self._changes.after(after, limit)})
 
     @Api(
         "GET /routes",
