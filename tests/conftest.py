@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from engine_twins import comparison_line
 from native_module import BUILT, REQUIRED
 from opavnic.datapath.selection import why_not_native
+from opavnic.scenario.virtual import LOOP_OPTIONS
 
 E2E = Path(__file__).with_name("e2e")
 
@@ -88,10 +89,16 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what lies in e2e/ as such, and give parallel workers files of both kinds at any time."""
+    """Mark what lies in e2e/ as such, and give parallel workers files of both kinds at any time.
+
+    Before each step of virtual time looptime lets the loop run 42 times, for what other threads and processes may send.
+    No test on virtual time waits for these, other than in an executor, which looptime waits for.
+    """
     for item in items:
         if E2E in item.path.parents:
             item.add_marker(pytest.mark.e2e)
+        if item.get_closest_marker("looptime") is not None:
+            item.add_marker(pytest.mark.looptime(noop_cycles=LOOP_OPTIONS["noop_cycles"]))
     if hasattr(config, "workerinput"):
         items[:] = _spread(items)
 
