@@ -6,6 +6,9 @@ hardware would, and leaves the search for cycles to networkx.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 import networkx as nx
 
 from hfi_sim.base.clock import ManualClock
@@ -88,49 +91,60 @@ class Lossless:
 
     def waits(self, scs: range = range(1)) -> nx.DiGraph[Channel]:
         """Return which channel waits for which, for all that hosts send; every pair must reach each other."""
-        found: nx.DiGraph[Channel] = nx.DiGraph()
+        found: set[tuple[Channel, Channel]] = set()  # most are found from many sources
+        channel_of = cache(_channel)
         for source in self.ports:
             for sc in scs:
                 for target in self.ports:
                     if target is not source:
-                        assert self._follow(found, source, target.lid, sc) == {target.name}, (
+                        assert _follow(found, channel_of, source, target.lid, sc) == {target.name}, (
                             source.name,
                             target.name,
                         )
-                self._follow(found, source, GROUP, sc)
-        return found
+                _follow(found, channel_of, source, GROUP, sc)
+        return nx.DiGraph(found)
 
-    def _follow(self, found: nx.DiGraph[Channel], source: HfiPort, dlid: int, sc: int) -> set[str]:
-        """Add the channels of all ways of a packet; return where they end."""
-        ends: set[str] = set()
-        waiting: list[tuple[LinkPort, int, Channel | None]] = [(source, sc, None)]
-        seen = set()
-        while waiting:
-            port, sc, behind = waiting.pop()
-            link = port.link
-            assert link is not None
-            assert link.up
-            flow = link.direction_from(port).planned.flow
-            assert flow is not None
-            vl = (port.sc_to_vl or flow.map())[sc] % flow.vls
-            channel = port.name, vl
-            if behind is not None:
-                found.add_edge(behind, channel)
-            if (port.name, sc) in seen:
-                continue
-            seen.add((port.name, sc))
-            far = link.far_end(port)
-            if isinstance(far, HfiPort):
-                ends.add(far.name)
-                continue
-            assert isinstance(far, SwitchPort)
-            switch = far.switch
-            if dlid == GROUP:
-                hops = tuple(number for number in switch.mft.get(GROUP, ()) if number != far.port_num)
-            else:
-                hops = switch.lft.next_hops(dlid)
-            assert hops, f"{switch.name} has no way to {dlid:#x}"
-            for number in hops:
-                table = far.sc_to_sc.get(number)
-                waiting.append((switch.ports[number], sc if table is None else table[sc], channel))
-        return ends
+
+def _channel(port: LinkPort, sc: int) -> Channel:
+    assert port.link is not None
+    assert port.link.up
+    flow = port.link.direction_from(port).planned.flow
+    assert flow is not None
+    return port.name, (port.sc_to_vl or flow.map())[sc] % flow.vls
+
+
+def _follow(
+    found: set[tuple[Channel, Channel]],
+    channel_of: Callable[[LinkPort, int], Channel],
+    source: HfiPort,
+    dlid: int,
+    sc: int,
+) -> set[str]:
+    """Add which channel waits for which on all ways of a packet; return where the ways end."""
+    ends: set[str] = set()
+    waiting: list[tuple[LinkPort, int, Channel | None]] = [(source, sc, None)]
+    seen = set()
+    while waiting:
+        port, sc, behind = waiting.pop()
+        channel = channel_of(port, sc)
+        if behind is not None:
+            found.add((behind, channel))
+        if (port, sc) in seen:
+            continue
+        seen.add((port, sc))
+        assert port.link is not None
+        far = port.link.far_end(port)
+        if isinstance(far, HfiPort):
+            ends.add(far.name)
+            continue
+        assert isinstance(far, SwitchPort)
+        switch = far.switch
+        if dlid == GROUP:
+            hops = tuple(number for number in switch.mft.get(GROUP, ()) if number != far.port_num)
+        else:
+            hops = switch.lft.next_hops(dlid)
+        assert hops, f"{switch.name} has no way to {dlid:#x}"
+        for number in hops:
+            table = far.sc_to_sc.get(number)
+            waiting.append((switch.ports[number], sc if table is None else table[sc], channel))
+    return ends
