@@ -257,6 +257,38 @@ fn packets_that_cross_go_one_by_one_where_each_finds_its_own_way_or_is_looked_at
 }
 
 #[test]
+fn packets_that_cross_together_find_no_more_room_than_one_by_one() {
+    let mut near = half([1, 3]);
+    near.engine.let_bursts_depart(true);
+    let (header, frame) = send_from(0, 10);
+    near.send(0, &header, &frame);
+    near.now += 1_000_000;
+    near.engine.handle_timeout(near.now);
+    let packed = packed(&left(&mut near.engine));
+    for together in [false, true] {
+        let mut far = half([3, 2]);
+        let to_host = 3;
+        far.engine.set_link(0, to_host, &LinkConfig { queue_bytes: 5000, ..FAST });
+        cross(&mut far.engine, 0, &unpacked(&packed), together);
+        // of packets of some 1500 bytes one is sent, and two wait
+        assert_eq!(dropped(&far.engine.take_counted(), Drop::LinkOverflow), 7, "together: {together}");
+    }
+
+    // each packet that leaves over a link with credits has room of its own at the other engine
+    let mut near = half_over(Engine::default(), [1, 3], &FAST, Some(&one_lane()));
+    near.engine.let_bursts_depart(true);
+    near.send(0, &header, &frame);
+    near.engine.handle_timeout(1_000_000);
+    let departed: Vec<_> = std::iter::from_fn(|| near.engine.poll_output())
+        .map(|output| match output {
+            Output::Departed { burst, token, .. } => (burst.count(), token.is_some()),
+            output => panic!("{output:?}"),
+        })
+        .collect();
+    assert_eq!(departed, [(1, true); 10]);
+}
+
+#[test]
 fn damaged_packet_among_others_that_crossed_is_the_only_one_refused() {
     let mut near = half([1, 3]);
     near.engine.let_bursts_depart(true);
