@@ -313,7 +313,7 @@ fn damaged_packet_among_others_that_crossed_is_the_only_one_refused() {
 }
 
 #[test]
-fn packet_that_crosses_has_passed_the_wire_and_finds_the_state_and_the_room_of_the_link() {
+fn packet_that_crosses_has_passed_wire_and_faults_and_finds_the_state_and_the_room_of_the_link() {
     let slow = LinkConfig { rate_bps: 8, latency_ns: 1 << 40, jitter_ns: 1 << 40, ..FAST };
     let address = address(1, 0);
     let len = 88;
@@ -324,6 +324,7 @@ fn packet_that_crosses_has_passed_the_wire_and_finds_the_state_and_the_room_of_t
         (LinkConfig { up: false, ..slow }, 0, 3),
     ] {
         let mut bed = half_over(Engine::default(), [1, 3], &config, Some(&flow));
+        bed.disturb(ARRIVES, &[(FaultKind::Loss, ALWAYS)]);
         for number in 0..3 {
             let packet = star::packet(bed.engine.packets(), address, 60, number);
             assert_eq!(packet.len() as u64, len);

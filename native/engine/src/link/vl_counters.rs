@@ -101,3 +101,43 @@ impl VlTally {
         rows
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_several_workers_add_up() {
+        let of = |one: u64| VlCounters {
+            packets: one,
+            bytes: one + 1,
+            wait_ns: one + 2,
+            discards: one + 3,
+            overflows: one + 4,
+            fecn: one + 5,
+            becn: one + 6,
+        };
+        let mut sum = of(10);
+        sum += of(100);
+        let VlCounters { packets, bytes, wait_ns, discards, overflows, fecn, becn } = sum;
+        assert_eq!(
+            [packets, bytes, wait_ns, discards, overflows, fecn, becn],
+            [110, 112, 114, 116, 118, 120, 122]
+        );
+        let mut sum = Uncounted { too_long: 1, fecn: 2, becn: 3 };
+        sum += Uncounted { too_long: 10, fecn: 20, becn: 30 };
+        assert_eq!(sum, Uncounted { too_long: 11, fecn: 22, becn: 33 });
+    }
+
+    #[test]
+    fn discards_of_more_vls_than_there_are_count_on_those_that_they_share() {
+        let mut tally = VlTally::new(2);
+        for (vl, drop) in [(0, None), (3, Some(Drop::LinkDown)), (15, Some(Drop::LinkOverflow))] {
+            tally.discarded(vl, drop);
+        }
+        tally.grow(1);
+        let found: Vec<_> =
+            tally.rows(&[7]).iter().map(|row| (row.discards, row.overflows, row.wait_ns)).collect();
+        assert_eq!(found, [(1, 0, 7), (2, 1, 0)]);
+    }
+}

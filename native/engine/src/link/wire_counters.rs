@@ -97,3 +97,32 @@ impl WireTally {
         WireCounters { multicast, fecn, becn, errors, recent_errors: latest + before }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_several_workers_add_up() {
+        let mut sum = WireCounters { multicast: 1, fecn: 2, becn: 3, errors: 4, recent_errors: 5 };
+        sum += WireCounters { multicast: 10, fecn: 20, becn: 30, errors: 40, recent_errors: 50 };
+        let expected = WireCounters { multicast: 11, fecn: 22, becn: 33, errors: 44, recent_errors: 55 };
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn errors_are_recent_in_their_window_and_the_next() {
+        let mut tally = WireTally::default();
+        for now in [0, WINDOW_NS - 1, WINDOW_NS] {
+            tally.failed(now);
+        }
+        let mut at = |now: u64| {
+            let WireCounters { errors, recent_errors, .. } = tally.counters(now);
+            (errors, recent_errors)
+        };
+        assert_eq!([2 * WINDOW_NS - 1, 2 * WINDOW_NS].map(&mut at), [(3, 3), (3, 1)]);
+        assert_eq!([3 * WINDOW_NS - 1, 3 * WINDOW_NS].map(&mut at), [(3, 1), (3, 0)]);
+        tally.failed(5 * WINDOW_NS);
+        assert_eq!(tally.counters(8 * WINDOW_NS).recent_errors, 0, "windows without errors have passed");
+    }
+}
