@@ -65,3 +65,44 @@ impl PortErrors {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is known of each reason: how many packets, and the first byte of the first.
+    fn told(errors: &PortErrors) -> Vec<(Drop, u64, Option<u8>)> {
+        errors.all().iter().map(|error| (error.reason, error.packets, error.first.first().copied())).collect()
+    }
+
+    #[test]
+    fn drops_count_by_reason_with_the_first_packet_of_each_until_it_is_forgotten() {
+        let mut errors = PortErrors::default();
+        for (reason, packet) in [(Drop::SwMtu, 1), (Drop::SwDown, 2), (Drop::SwMtu, 3)] {
+            errors.note(reason, &[packet; 20]);
+        }
+        assert_eq!(told(&errors), [(Drop::SwMtu, 2, Some(1)), (Drop::SwDown, 1, Some(2))]);
+        assert_eq!(errors.all()[0].first[..], [1; HEADER]);
+        errors.forget(|reason| reason == Drop::SwMtu);
+        assert_eq!(told(&errors), [(Drop::SwMtu, 2, None), (Drop::SwDown, 1, Some(2))]);
+        errors.note(Drop::SwMtu, &[4; 3]);
+        assert_eq!(errors.all()[0].first[..], [4; 3]);
+    }
+
+    #[test]
+    fn what_another_worker_has_noted_is_added_behind_the_own() {
+        let noted = |drops: &[(Drop, u8)]| {
+            let mut errors = PortErrors::default();
+            drops.iter().for_each(|(reason, packet)| errors.note(*reason, &[*packet; 20]));
+            errors
+        };
+        let mut errors = noted(&[(Drop::SwMtu, 1), (Drop::SwDown, 2)]);
+        errors.forget(|reason| reason == Drop::SwDown);
+        let others = [(Drop::SwDown, 3), (Drop::SwDown, 4), (Drop::SwMtu, 5), (Drop::SwSc, 6)];
+        errors.add(noted(&others).all());
+        assert_eq!(
+            told(&errors),
+            [(Drop::SwMtu, 2, Some(1)), (Drop::SwDown, 3, Some(3)), (Drop::SwSc, 1, Some(6))]
+        );
+    }
+}

@@ -105,6 +105,7 @@ impl VlTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::Packets;
 
     #[test]
     fn counts_of_several_workers_add_up() {
@@ -127,6 +128,20 @@ mod tests {
         let mut sum = Uncounted { too_long: 1, fecn: 2, becn: 3 };
         sum += Uncounted { too_long: 10, fecn: 20, becn: 30 };
         assert_eq!(sum, Uncounted { too_long: 11, fecn: 22, becn: 33 });
+    }
+
+    #[test]
+    fn marks_count_on_the_vl_of_the_packet() {
+        let (mut tally, mut packets) = (VlTally::new(2), Packets::default());
+        let plain = packets.copy(&[0; 32]);
+        let [fecn, becn] = [packets.with_fecn(plain.clone()), packets.with_becn(plain)];
+        for packet in [&fecn, &becn, &fecn] {
+            tally.marked(1, packet);
+        }
+        assert_eq!(
+            tally.rows(&[]).iter().map(|row| (row.fecn, row.becn)).collect::<Vec<_>>(),
+            [(0, 0), (2, 1)]
+        );
     }
 
     #[test]
