@@ -80,7 +80,7 @@ class KernelAsker:
         with contextlib.suppress(OSError):  # it has ended, which is said below
             self._program.stdin.write(json.dumps(told, default=str) + "\n")
             self._program.stdin.flush()
-        return [_outcome(told) for told in self._line(progress)]
+        return [outcome_of(told) for told in self._line(progress)]
 
     def _line(self, progress: Callable[[int, int], None] = lambda done, total: None) -> list[dict[str, Any]]:
         assert self._program.stdout is not None  # noqa: S101 - asked for
@@ -99,7 +99,8 @@ def _place(told: dict[str, Any]) -> VnicPlace:
     return VnicPlace(**(told | addresses))
 
 
-def _outcome(told: dict[str, Any]) -> ProbeOutcome:
+def outcome_of(told: dict[str, Any]) -> ProbeOutcome:
+    """Return what came of a probe of a host's kernel. Args: told: by the program there, from JSON."""
     probe = told["probe"]
     asked = Probe(
         EchoKind(probe["kind"]),
@@ -108,7 +109,7 @@ def _outcome(told: dict[str, Any]) -> ProbeOutcome:
         ip_address(probe["address"]),
         probe["payload"],
     )
-    return ProbeOutcome(asked, told["rtt_s"], told["refused"], reason=told["reason"])
+    return ProbeOutcome(**(told | {"probe": asked, "heard": tuple(map(_place, told["heard"]))}))
 
 
 def main() -> None:
