@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn mad_is_told_by_its_method_and_attribute() {
         let mut mad = packet(L4_FM);
-        mad[METHOD_AT] = 0x81;
-        mad[ATTR_ID_AT..ATTR_ID_AT + 2].copy_from_slice(&[0x12, 0x34]);
+        mad[27] = 0x81; // of a MAD at byte 24
+        mad[40..42].copy_from_slice(&[0x12, 0x34]);
         let any = Match::default();
         for (fits, attr_id, method) in [
             (true, Some(0x1234), Some(0x81)),
@@ -262,7 +262,7 @@ mod tests {
             assert_eq!(Match { attr_id, method, ..any }.fits(&mad), fits, "{attr_id:?} {method:?}");
         }
         assert!(!Match { vesw_id: Some(5), ..any }.fits(&mad));
-        assert!(!Match { attr_id: Some(0x12), ..any }.fits(&mad[..=ATTR_ID_AT]), "it is cut off");
+        assert!(!Match { attr_id: Some(0x12), ..any }.fits(&mad[..41]), "it is cut off");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::outputs::DirectionId;
 use crate::random::{CHANCE_BITS, Stream};
 
 /// Later than any scheduled event.
-pub const FOREVER: u64 = (1 << 63) - 1;
+pub const FOREVER: u64 = i64::MAX as u64;
 /// Bits of a byte times nanoseconds of a second: divided by the rate in bit/s, the nanoseconds that a byte takes.
 const BIT_NS: u64 = 8_000_000_000;
 
