@@ -51,8 +51,6 @@ _WITH_PYTEST: Final = (
 """What pytest imports each time because it is installed; hypothesis costs more than pytest itself."""
 _LARGEST: Final = 1 << 20
 _PR_SET_DUMPABLE: Final = 4
-_MADV_COLLAPSE: Final = 25
-_HUGE_PAGE: Final = 2 << 20
 
 
 class Forked(subprocess.Popen[str]):
@@ -258,23 +256,7 @@ def _import_all() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
-    _collapse_pages()
     assert threading.active_count() == 1, threading.enumerate()
-
-
-def _collapse_pages() -> None:
-    """Put the memory of this process into huge pages: a fork copies one entry then, and not 512, and its end frees one.
-
-    Forking and ending are a third of a short command. Kernels without MADV_COLLAPSE (Linux 6.1) refuse, and all works.
-    """
-    madvise = ctypes.CDLL(None).madvise
-    madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        place, access, _, _, inode, *_ = line.split()
-        start, end = (int(address, 16) for address in place.split("-"))
-        if access == "rw-p" and inode == "0":
-            for page in range(start + -start % _HUGE_PAGE, end - _HUGE_PAGE + 1, _HUGE_PAGE):
-                madvise(page, _HUGE_PAGE, _MADV_COLLAPSE)
 
 
 def _modules(packages: Sequence[str]) -> Iterator[str]:
