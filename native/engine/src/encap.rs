@@ -151,3 +151,83 @@ fn rc_shift(parsed: &Parsed) -> u32 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TO: [u8; 6] = [0x00, 0x11, 0x22, 0x33, 0x44, 0x55];
+    const FROM: [u8; 6] = [0x02, 0xaa, 0xbb, 0xcc, 0xdd, 0xee];
+
+    fn frame(to: [u8; 6]) -> Vec<u8> {
+        [&to[..], &FROM, &[0; 48]].concat()
+    }
+
+    fn config() -> VportConfig {
+        VportConfig {
+            u_mcast_dlid: 7,
+            flow_dlids: std::array::from_fn(|flow| 100 + flow as u32),
+            oper_up: true,
+            ..VportConfig::default()
+        }
+    }
+
+    #[test]
+    fn receiver_is_that_of_the_table_of_the_group_of_the_address_or_of_the_flow() {
+        let (mut config, parsed) = (config(), Parsed::default());
+        let found = |config: &VportConfig, to: [u8; 6]| config.encap(&frame(to), &parsed, 0x1234_5678).dlid;
+        let entropy = 0x12 ^ 0x34 ^ 0x56 ^ 0x78; // 0x08
+        assert_eq!(config.encap(&frame(TO), &parsed, 0x1234_5678).entropy, entropy);
+        let group = [0x01, 0, 0x5e, 1, 2, 3];
+        let local = [0x02, 0, 0, 0x0b, 0x0c, 0x0d];
+        assert_eq!([TO, group, local].map(|to| found(&config, to)), [108, 7, 0x0d_0c0b]);
+        // both halves of the entropy count
+        assert_eq!(config.encap(&frame(TO), &parsed, 0x75).dlid, 112);
+        assert_eq!(config.encap(&frame(TO), &parsed, 0xff).dlid, 130);
+        for (to, dlid) in [(TO, 11), (group, 12), (local, 0)] {
+            config.macs.insert(mac_key(&to), dlid);
+        }
+        assert_eq!([TO, group, local].map(|to| found(&config, to)), [11, 12, 0x0d_0c0b]);
+    }
+
+    #[test]
+    fn routing_control_is_that_of_the_protocol() {
+        let words = |rc: u32, ethertype: u16, protocol: u8| {
+            let parsed = Parsed { ethertype, protocol, ..Parsed::default() };
+            let mut bytes = [0; 24];
+            VportConfig { rc, ..config() }.encap(&frame(TO), &parsed, 0).words.write(&mut bytes);
+            bytes
+        };
+        let kinds = [(0, 0), (IPV4, 1), (IPV4, UDP), (IPV4, TCP), (IPV6, 1), (IPV6, TCP), (IPV6, UDP)];
+        for (number, (ethertype, protocol)) in kinds.into_iter().enumerate() {
+            // the three bits of the kind alone, between others that are all set
+            let rc = !(7 << (number * 4)) | 5 << (number * 4);
+            assert_eq!(words(rc, ethertype, protocol), words(5, 0, 0), "{ethertype:x} {protocol}");
+        }
+    }
+
+    #[test]
+    fn frame_is_refused_for_the_state_its_source_or_its_receiver() {
+        let whole = frame(TO);
+        let with = |sources: Option<Sources>| VportConfig { sources, ..config() };
+        let exact = Sources { exact: [(mac_key(&FROM), ())].into_iter().collect(), masked: vec![] };
+        let masks = |wanted: &[u8; 6]| Sources {
+            masked: vec![(mac_key(&[0xff, 0xf0, 0, 0, 0, 0]), mac_key(wanted))],
+            ..Sources::default()
+        };
+        for (sources, refusal) in [
+            (None, None),
+            (Some(exact), None),
+            (Some(masks(&[2, 0xa0, 0, 0, 0, 0])), None),
+            (Some(masks(&[2, 0xb0, 0, 0, 0, 0])), Some(Refusal::Source)),
+            (Some(Sources::default()), Some(Refusal::Source)),
+        ] {
+            let config = with(sources);
+            assert_eq!(config.refusal(&whole, 1, true), refusal);
+            assert_eq!(config.refusal(&whole, 1, false), Some(Refusal::State));
+        }
+        assert_eq!(config().refusal(&whole, 0, true), Some(Refusal::NoDlid));
+        let down = VportConfig { oper_up: false, ..config() };
+        assert_eq!(down.refusal(&whole, 1, true), Some(Refusal::State));
+    }
+}
