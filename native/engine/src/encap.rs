@@ -131,7 +131,7 @@ impl VportConfig {
             return self.u_mcast_dlid;
         }
         if frame[0] & 2 != 0 {
-            return u32::from(frame[5]) << 16 | u32::from(frame[4]) << 8 | u32::from(frame[3]);
+            return u32::from_le_bytes([frame[3], frame[4], frame[5], 0]);
         }
         // a flow is 0 to 30
         self.flow_dlids[usize::from((entropy & 15) + (entropy >> 4)) & 31]
@@ -188,6 +188,21 @@ mod tests {
             config.macs.insert(mac_key(&to), dlid);
         }
         assert_eq!([TO, group, local].map(|to| found(&config, to)), [11, 12, 0x0d_0c0b]);
+    }
+
+    #[test]
+    fn service_channel_is_that_of_the_priority_and_of_the_kind_of_receiver() {
+        let channels = |first: u8| Channels {
+            by_pcp: std::array::from_fn(|pcp| first + pcp as u8),
+            untagged: first + 8,
+        };
+        let config = VportConfig { unicast: channels(1), multicast: channels(11), ..config() };
+        let group = [0x01, 0, 0x5e, 1, 2, 3];
+        for (to, pcp, sc) in [(TO, None, 9), (TO, Some(3), 4), (group, None, 19), (group, Some(7), 18)] {
+            let mut bytes = [0; 24];
+            config.encap(&frame(to), &Parsed { pcp, ..Parsed::default() }, 0).words.write(&mut bytes);
+            assert_eq!(crate::packet::sc(&bytes), sc);
+        }
     }
 
     #[test]
