@@ -63,23 +63,38 @@ def log_packages() -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_OURS, *sorted(joined))))
 
 
+_listened_to: dict[str, tuple[int, list[int]]] = {}
+"""Loggers by name: the level before the first listener, and the levels of the listeners of now."""
+
+
 @contextlib.contextmanager
 def listening(handler: logging.Handler, level: int, more: Iterable[str] = ()) -> Iterator[None]:
     """Pass to `handler` the records from `level` up of those packages and of the loggers in `more`.
 
-    The loggers are restored at the end of the context.
+    Listeners end in any order; once there are none, the loggers have the levels of before.
     """
     names = dict.fromkeys((*log_packages(), *more))
     # a logger below another one in the list would deliver each record twice
     own = [name for name in names if not any(name.startswith(f"{other}.") for other in names)]
-    before = [(logger, logger.level) for logger in map(logging.getLogger, own)]
-    for logger, _ in before:
+    loggers = [logging.getLogger(name) for name in own]
+    for logger in loggers:
         logger.addHandler(handler)
-        if not logger.isEnabledFor(level):
-            logger.setLevel(level)
+        _listened_to.setdefault(logger.name, (logger.level, []))[1].append(level)
+        _set_level(logger)
     try:
         yield
     finally:
-        for logger, old in before:
+        for logger in loggers:
             logger.removeHandler(handler)
-            logger.setLevel(old)
+            _listened_to[logger.name][1].remove(level)
+            _set_level(logger)
+
+
+def _set_level(logger: logging.Logger) -> None:
+    """Let a logger pass what one of its listeners wants, as far as it would not by itself."""
+    own, levels = _listened_to[logger.name]
+    logger.setLevel(own)
+    if not levels:
+        del _listened_to[logger.name]
+    elif not logger.isEnabledFor(min(levels)):
+        logger.setLevel(min(levels))
