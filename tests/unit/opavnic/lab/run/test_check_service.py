@@ -45,9 +45,7 @@ async def http(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     lab.netdev = "tap"  # its hosts are not entered here
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(program, "__name__", "checking")
-    async with served(
-        service.LabRoutes(lab, LogHub(tmp_path / "log"), lab.stop).routes(), tmp_path
-    ) as session:
+    async with checking(lab, tmp_path) as session:
         yield session
 
 
