@@ -137,6 +137,7 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     "opavnic/lab/change/difference.py": _CHANGES,
     "opavnic/lab/change/edits.py": _CHANGES,
     "opavnic/lab/change/live.py": _CHANGES,
+    "opavnic/lab/change/live_steps.py": _CHANGES,
     "opavnic/lab/change/numbers.py": _CHANGES,
     "opavnic/lab/hosts/kernel_setup.py": _HOSTS,
     "opavnic/lab/hosts/reconcile.py": _HOSTS,
