@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from hfi_sim.base.clock import Clock
 from hfi_sim.base.counters import Drop, PacketCounters
-from hfi_sim.base.types import SC_MANAGEMENT
+from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT, SC_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
-from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.agents import MadRequest, unsupported
 from hfi_sim.management.mad.sends import Where
 from hfi_sim.wire.mad.fm_packet import build_answer_packet
 
@@ -72,3 +72,10 @@ class MadSender:
         pkey = self._port.pkeys.answering(request.pkey) if pkey is None else pkey
         where = Where(request.slid, request.sl, request.src_qp, pkey, request.is_9b)
         self.send(where, answer)
+
+    def answer_unsupported(self, request: MadRequest) -> None:
+        """Say that no agent is there, where that is said at all; with the limited P_Key, as hfi1."""
+        if (answer := unsupported(request)) is not None:
+            pkeys = self._port.pkeys
+            limited = pkeys.may_send(PKEY_LIMITED_MANAGEMENT)
+            self.answer(request, answer, PKEY_LIMITED_MANAGEMENT if limited else pkeys.management)

@@ -18,6 +18,7 @@ from hfi_sim.base.counters import Drop
 from hfi_sim.base.deadlines import Timers
 from hfi_sim.base.errors import FabricError
 from hfi_sim.management.mad.agents import MadRequest
+from hfi_sim.management.mad.transfers import MAX_MESSAGE
 from hfi_sim.wire.mad.header import RmppHeader
 from hfi_sim.wire.mad.rmpp import Lone, RmppType, Segmented
 
@@ -119,7 +120,7 @@ class Sends:
     def has_room(self, lid: int, size: int) -> bool:
         """Return whether one more message may leave to a LID."""
         crowded = self._leaving >= MAX_LEAVING or self._to_one.get(lid, 0) >= MAX_TO_ONE
-        return not crowded and self._leaving_bytes + size <= MAX_LEAVING_BYTES
+        return not crowded and size <= MAX_MESSAGE and self._leaving_bytes + size <= MAX_LEAVING_BYTES
 
     def begin(self, now: float, send: Send) -> None:
         """Let a MAD wait that is being sent at `now`, or a message whose segments are due.
@@ -227,3 +228,7 @@ class Sends:
         if not send.is_due:
             send.is_due = True
             self._due.append(send)
+
+
+def unheeded(_outcome: MadRequest | SendEnd) -> None:
+    """Take no note of how far a response has come."""

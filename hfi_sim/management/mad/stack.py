@@ -12,7 +12,6 @@ from hfi_sim.base.core_runner import CoreRunner
 from hfi_sim.base.counters import Drop, PacketCounters
 from hfi_sim.base.errors import FabricError, MadTimeoutError, WireError
 from hfi_sim.base.precise_loop import loop_future
-from hfi_sim.base.types import PKEY_LIMITED_MANAGEMENT
 from hfi_sim.engine.events.outputs import BufferToken
 from hfi_sim.management.mad.agents import (
     AgentHandler,
@@ -20,12 +19,10 @@ from hfi_sim.management.mad.agents import (
     AgentTable,
     Done,
     MadRequest,
-    unsupported,
 )
 from hfi_sim.management.mad.sending import QP_GSI, QP_SMI, MadSender
-from hfi_sim.management.mad.sends import ACK_RETRIES, Send, SendEnd, SendKey, Sends, Where
+from hfi_sim.management.mad.sends import ACK_RETRIES, Send, SendEnd, SendKey, Sends, Where, unheeded
 from hfi_sim.management.mad.transfers import (
-    MAX_MESSAGE,
     Arrivals,
     busy_answer,
     goes_in_segments,
@@ -223,7 +220,7 @@ class MadStack:
         message = mad.build(tid)
         where = Where(dlid, sl, dest_qp, pkey)
         size = len(message) if goes_in_segments(message) else 0
-        if size and not self._has_room(dlid, size):
+        if size and not self._sends.has_room(dlid, size):
             raise FabricError(f"{self._port.name}: too many long messages leave it already")
 
         def ended(outcome: MadRequest | SendEnd) -> None:
@@ -259,9 +256,6 @@ class MadStack:
     def forget(self, key: SendKey) -> None:
         """Wait no more for what was sent under a key; harmless where nothing waits."""
         self._sends.stop(key, SendEnd.FORGOTTEN)
-
-    def _has_room(self, lid: int, size: int) -> bool:
-        return size <= MAX_MESSAGE and self._sends.has_room(lid, size)
 
     async def request(
         self,
@@ -315,10 +309,10 @@ class MadStack:
         key = (request.slid, int.from_bytes(response[TID]), response[1], True)
         self._sends.stop(key, SendEnd.FORGOTTEN)
         if lone:
-            self.begin(Send(key, where, Lone(response), _unheeded, size=len(response)))
-        elif self._has_room(request.slid, len(response)):
+            self.begin(Send(key, where, Lone(response), unheeded, size=len(response)))
+        elif self._sends.has_room(request.slid, len(response)):
             content = Segmented(response)
-            self.begin(Send(key, where, content, _unheeded, retries=ACK_RETRIES, size=len(response)))
+            self.begin(Send(key, where, content, unheeded, retries=ACK_RETRIES, size=len(response)))
         else:
             self._sender.send(where, busy_answer(response))
 
@@ -398,7 +392,7 @@ class MadStack:
         if agent is None:
             drop = Drop.MAD_NO_AGENT if self._take_rest is None else self._take_rest(request)
             if drop is Drop.MAD_NO_AGENT:
-                self._answer_unsupported(request)
+                self._sender.answer_unsupported(request)
             return drop
         response = agent.handler(request if is_message or agent.of_program else request.whole())
         if response is None or isinstance(response, Drop):
@@ -406,12 +400,6 @@ class MadStack:
         lone = agent.rmpp and is_active(response) and not is_segmentable(response)
         self._respond(request, response, lone=lone and rmpp_of(response).type == RmppType.DATA)
         return None
-
-    def _answer_unsupported(self, request: MadRequest) -> None:
-        if (answer := unsupported(request)) is not None:
-            pkeys = self._port.pkeys  # hfi1 answers with the limited P_Key
-            limited = pkeys.may_send(PKEY_LIMITED_MANAGEMENT)
-            self._sender.answer(request, answer, PKEY_LIMITED_MANAGEMENT if limited else pkeys.management)
 
     def _receive_rmpp(self, request: MadRequest) -> Drop | None:
         """Take a segment of a message that this stack awaits, or an acknowledgement of one that it sends."""
@@ -457,7 +445,3 @@ class MadStack:
 
     def _give_away(self, request: MadRequest) -> Drop | None:
         return Drop.MAD_UNMATCHED if self._take_rest is None else self._take_rest(request)
-
-
-def _unheeded(_outcome: MadRequest | SendEnd) -> None:
-    """Take no note of how far a response has come."""
