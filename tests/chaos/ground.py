@@ -21,11 +21,19 @@ DISK: Final = "8m"
 _MARK: Final = "CHAOS_GROUND"
 _SCRIPT: Final = f"""
 set -e
-# namespaces of other labs, whose end would be seen here: a mount goes everywhere with the file that it is on
-while read -r _ _ _ _ place _; do [[ $place != /run/* ]] || umount --lazy "$place" || true; done < /proc/self/mountinfo
+# namespaces and files of other labs, whose end would be seen here: a mount goes everywhere with what it is on
+leave() {{
+  mapfile -t mounts < /proc/self/mountinfo
+  for mount in "${{mounts[@]}}"; do
+    read -r _ _ _ _ place _ <<< "$mount"
+    [[ $place != "$1"/* ]] || umount --lazy "$place" || true
+  done
+}}
+leave /run
 mount -t tmpfs tmpfs /run
 kept=(); while [ "$1" != -- ]; do kept+=("$1"); shift; done; shift
 for place in "${{kept[@]}}"; do mkdir -p "/run/kept$place"; mount --rbind "$place" "/run/kept$place"; done
+leave /tmp
 mount -t tmpfs tmpfs /tmp
 for place in "${{kept[@]}}"; do mkdir -p "$place"; mount --move "/run/kept$place" "$place"; done
 rm -rf /run/kept
