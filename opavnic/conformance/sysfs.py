@@ -92,6 +92,7 @@ _PATTERNS: Final = {
         *(f"ports/1/counters/port_{way}_{what}" for way in ("xmit", "rcv") for what in ("data", "packets")),
         *(f"ports/1/hw_counters/{name}" for name in ("RxPkt", "RxWords", "TxPkt", "TxWords")),
         *(f"hw_counters/Dc{way}{what}" for way in ("Xmit", "Rcv") for what in ("Flits", "Pkts")),
+        *(f"hw_counters/DcRx{what}Vl15" for what in ("Flit", "Pkt")),
     ),
     _ONE_VL: ("ports/1/hw_counters/TxFlitVL*", "ports/1/hw_counters/TxPktVL*", "ports/1/sc2vl/[1-7]"),
     _OTHER_DEVICE: (
