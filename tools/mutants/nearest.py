@@ -90,7 +90,7 @@ NEAREST: Final[dict[str, tuple[str, ...]]] = {
     ),
     "hfi_sim/engine/link/faults.py": (*_FAULTS, "tests/unit/hfi_sim/engine/test_abuse.py"),
     "hfi_sim/fabric/faults/kinds.py": (*_FAULTS, "tests/unit/opavnic/lab/test_own_fabric.py"),
-    "hfi_sim/fabric/faults/manager.py": _FAULTS,
+    "hfi_sim/fabric/faults/manager.py": (*_FAULTS, "tests/unit/opavnic/world/test_change_log.py"),
     "hfi_sim/fabric/faults/targets.py": _FAULTS,
     "hfi_sim/routing/deadlock.py": _ROUTING,
     "hfi_sim/routing/dimension_order.py": _ROUTING,
