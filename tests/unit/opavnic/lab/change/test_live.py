@@ -24,6 +24,7 @@ from opavnic.lab.run.world_of import let_manage
 from opavnic.lab.untrusted import rules
 from opavnic.world.host_backends.backend import HostBackend
 from opavnic.world.host_backends.memory_host import MemoryHost
+from opavnic.world.host_driver import WorldHost
 
 TEXT = LAB % ("changing", "python")
 PLAIN = """
@@ -276,6 +277,36 @@ async def test_new_hosts_get_no_address_that_a_second_rail_has() -> None:
         for host in ("n1", "n2", "n3"):
             await LivingLab(lab).add_host(host, vesws=["blue"])
         assert [lab.model.numbers[host] for host in ("n1", "n2", "n3")] == [10, 11, 13]
+
+
+@pytest.mark.looptime
+async def test_faults_of_a_changed_file_are_set_and_those_that_it_leaves_out_end() -> None:
+    async with lab_in_memory(TEXT + "faults: [loss on h4 1%, loss on h1 2%]") as lab:
+        wanted = parse_lab(TEXT + "faults: [loss on h1 2%, loss on h2 3%]", "lab.yaml", {})
+        await LivingLab(lab).follow(wanted)
+        now = {(fault["number"], fault["fault"]) for fault in lab.world.faults.show()}
+        assert now == {(2, "loss on h1 probability=2%"), (3, "loss on h2 probability=3%")}
+
+
+@pytest.mark.looptime
+async def test_host_that_comes_has_devices_of_its_hfis_until_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Devices:
+        def __init__(self) -> None:
+            self.of: set[str] = set()
+
+        def add(self, host: WorldHost) -> None:
+            self.of.add(host.name)
+
+        def remove(self, name: str) -> None:
+            self.of.discard(name)
+
+    async with lab_in_memory(PLAIN) as lab:
+        monkeypatch.setattr(HostBackend, "has_our_devices", True)
+        monkeypatch.setattr(lab, "devices", devices := Devices())
+        await LivingLab(lab).add_host("n1")
+        assert devices.of == {"n1"}
+        await LivingLab(lab).remove_host("n1")
+        assert devices.of == set()
 
 
 @pytest.mark.looptime
