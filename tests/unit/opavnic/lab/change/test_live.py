@@ -280,6 +280,18 @@ async def test_new_hosts_get_no_address_that_a_second_rail_has() -> None:
 
 
 @pytest.mark.looptime
+async def test_addresses_that_a_host_gets_in_place_of_others_are_said_once() -> None:
+    def text(number: int) -> str:
+        return PLAIN.replace(
+            "hosts: 3", f"hosts: {{h1: {{addresses: {{blue: 10.9.0.{number}/24}}}}, h2: {{}}, h3: {{}}}}"
+        )
+
+    async with lab_in_memory(text(50)) as lab:
+        wanted = parse_lab(text(60), "lab.yaml", {})
+        assert await LivingLab(lab).follow(wanted) == ["host h1: addresses"]
+
+
+@pytest.mark.looptime
 async def test_faults_of_a_changed_file_are_set_and_those_that_it_leaves_out_end() -> None:
     async with lab_in_memory(TEXT + "faults: [loss on h4 1%, loss on h1 2%]") as lab:
         wanted = parse_lab(TEXT + "faults: [loss on h1 2%, loss on h2 3%]", "lab.yaml", {})
