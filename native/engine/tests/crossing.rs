@@ -184,18 +184,23 @@ fn send_from(seq: u32, segments: usize) -> (VnetHeader, Vec<u8>) {
     (header, frame)
 }
 
-#[test]
-fn sends_in_one_frame_are_merged_only_where_one_continues_the_other() {
+/// Return what one engine gives another of large sends, each by its first sequence number and its segments.
+fn departed(sends: &[(u32, usize)]) -> Vec<Burst> {
     let mut near = half([1, 3]);
     near.engine.let_bursts_depart(true);
-    // what was sent later, what had been lost, and what continues it
-    for (seq, segments) in [(900_000, 4), (1_000, 4), (1_000 + 4 * 1448, 3)] {
+    for &(seq, segments) in sends {
         let (header, frame) = send_from(seq, segments);
         near.send(0, &header, &frame);
     }
     near.now += 1_000_000;
     near.engine.handle_timeout(near.now);
-    let packed = packed(&left(&mut near.engine));
+    left(&mut near.engine)
+}
+
+#[test]
+fn sends_in_one_frame_are_merged_only_where_one_continues_the_other() {
+    // what was sent later, what had been lost, and what continues it
+    let packed = packed(&departed(&[(900_000, 4), (1_000, 4), (1_000 + 4 * 1448, 3)]));
     let frames = unpacked(&packed);
     assert_eq!(frames.iter().map(|frame| frame.head.count).collect::<Vec<_>>(), [11]);
     let mut written = Vec::new();
@@ -213,13 +218,7 @@ fn sends_in_one_frame_are_merged_only_where_one_continues_the_other() {
 
 #[test]
 fn packets_that_cross_go_one_by_one_where_each_finds_its_own_way_or_is_looked_at() {
-    let mut near = half([1, 3]);
-    near.engine.let_bursts_depart(true);
-    let (header, frame) = send_from(0, 10);
-    near.send(0, &header, &frame);
-    near.now += 1_000_000;
-    near.engine.handle_timeout(near.now);
-    let packed = packed(&left(&mut near.engine));
+    let packed = packed(&departed(&[(0, 10)]));
     let frames = unpacked(&packed);
     let received = |far: &TwoHosts| far.vnics.vports[1].counters.rx.packets;
 
@@ -258,13 +257,7 @@ fn packets_that_cross_go_one_by_one_where_each_finds_its_own_way_or_is_looked_at
 
 #[test]
 fn packets_that_cross_together_find_no_more_room_than_one_by_one() {
-    let mut near = half([1, 3]);
-    near.engine.let_bursts_depart(true);
-    let (header, frame) = send_from(0, 10);
-    near.send(0, &header, &frame);
-    near.now += 1_000_000;
-    near.engine.handle_timeout(near.now);
-    let packed = packed(&left(&mut near.engine));
+    let packed = packed(&departed(&[(0, 10)]));
     for together in [false, true] {
         let mut far = half([3, 2]);
         let to_host = 3;
@@ -277,26 +270,21 @@ fn packets_that_cross_together_find_no_more_room_than_one_by_one() {
     // each packet that leaves over a link with credits has room of its own at the other engine
     let mut near = half_over(Engine::default(), [1, 3], &FAST, Some(&one_lane()));
     near.engine.let_bursts_depart(true);
+    let (header, frame) = send_from(0, 10);
     near.send(0, &header, &frame);
     near.engine.handle_timeout(1_000_000);
-    let departed: Vec<_> = std::iter::from_fn(|| near.engine.poll_output())
+    let crossing: Vec<_> = std::iter::from_fn(|| near.engine.poll_output())
         .map(|output| match output {
             Output::Departed { burst, token, .. } => (burst.count(), token.is_some()),
             output => panic!("{output:?}"),
         })
         .collect();
-    assert_eq!(departed, [(1, true); 10]);
+    assert_eq!(crossing, [(1, true); 10]);
 }
 
 #[test]
 fn damaged_packet_among_others_that_crossed_is_the_only_one_refused() {
-    let mut near = half([1, 3]);
-    near.engine.let_bursts_depart(true);
-    let (header, frame) = send_from(0, 10);
-    near.send(0, &header, &frame);
-    near.now += 1_000_000;
-    near.engine.handle_timeout(near.now);
-    let bursts = left(&mut near.engine);
+    let bursts = departed(&[(0, 10)]);
     assert!(bursts.iter().all(|burst| burst.hops() == 1));
     let whole = packed(&bursts);
     for (is_damaged, outputs) in [(false, 1), (true, 9)] {
